@@ -141,7 +141,7 @@ impl<'a> PodView<'a> {
     }
 }
 
-fn container<'a>(place: Place, value: &'a Value) -> Result<Container<'a>, Malformed> {
+fn container(place: Place, value: &Value) -> Result<Container<'_>, Malformed> {
     let path = || match place {
         Place::App(index) => format!("spec.containers[{index}]"),
         Place::Init(index) => format!("spec.initContainers[{index}]"),
