@@ -1,5 +1,13 @@
 //! The vectors of the specification, one row each, and rows of the same kind.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
+
 mod support;
 
 use serde_json::{Value, json};
