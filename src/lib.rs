@@ -1,1 +1,5 @@
 //! Plimsoll.
+
+pub mod metrics;
+pub mod server;
+pub mod telemetry;
