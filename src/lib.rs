@@ -7,6 +7,8 @@ pub mod cli;
 pub mod config;
 pub mod input;
 pub mod metrics;
+pub mod offline;
+pub mod profiles;
 pub mod server;
 pub mod telemetry;
 pub mod yaml;
