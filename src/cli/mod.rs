@@ -87,7 +87,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match command {
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
-        Command::Completions(args) => completions::run(args, ctx),
+        Command::Completions(args) => completions::run(&args, ctx),
         Command::Man(args) => man::run(args, ctx),
     }
 }

@@ -24,15 +24,15 @@ pub(crate) fn defaults() -> &'static Map<String, Value> {
 /// The paths of all settings with their defaults, section by section in alphabetical order.
 pub(crate) fn leaves() -> Vec<(String, &'static Value)> {
     let mut leaves = Vec::new();
-    collect(String::new(), defaults(), &mut leaves);
+    collect("", defaults(), &mut leaves);
     leaves
 }
 
-fn collect(prefix: String, tree: &'static Map<String, Value>, leaves: &mut Vec<(String, &'static Value)>) {
+fn collect(prefix: &str, tree: &'static Map<String, Value>, leaves: &mut Vec<(String, &'static Value)>) {
     for (key, value) in tree {
-        let path = join(&prefix, key);
+        let path = join(prefix, key);
         match value {
-            Value::Object(section) => collect(path, section, leaves),
+            Value::Object(section) => collect(&path, section, leaves),
             leaf => leaves.push((path, leaf)),
         }
     }
