@@ -11,4 +11,5 @@ pub mod offline;
 pub mod profiles;
 pub mod server;
 pub mod telemetry;
+pub mod template;
 pub mod yaml;

@@ -48,9 +48,7 @@ impl Offline {
             now: args.at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),
         };
-        let (valid, problems) = profiles::of_file(&config.profiles);
-        offline.notes.extend(problems.iter().map(|problem| format!("configuration: {problem}")));
-        offline.objects.set_file_profiles(valid);
+        offline.objects.set_file_profiles(profiles::of_file(&config.profiles).0);
         for document in input::read_all(&args.objects)? {
             let at = &document.origin;
             match read_manifest(&document.value) {

@@ -8,8 +8,12 @@ mod completions;
 mod config;
 mod context;
 mod error;
+mod explain;
 mod man;
+mod mutate;
 mod output;
+mod review;
+mod validate;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -84,6 +88,9 @@ enum LogFormat {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Mutate(mutate::Args),
+    Review(review::Args),
+    Validate(validate::Args),
     Config(config::Args),
     Certs(certs::Args),
     Completions(completions::Args),
@@ -92,6 +99,9 @@ enum Command {
 
 fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match command {
+        Command::Mutate(args) => mutate::run(&args, ctx),
+        Command::Review(args) => review::run(&args, ctx),
+        Command::Validate(args) => validate::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Completions(args) => completions::run(&args, ctx),

@@ -134,7 +134,12 @@ mod tests {
                 range(json!({"type": "Container", "min": {"cpu": "100m"}})),
                 json!({"requests": {"cpu": "100m"}}),
             ),
-            ("ranges for pods set nothing", Value::Null, range(json!({"type": "Pod", "max": {"cpu": "4"}})), Value::Null),
+            (
+                "ranges for pods set nothing",
+                Value::Null,
+                range(json!({"type": "Pod", "max": {"cpu": "4"}})),
+                Value::Null,
+            ),
         ] {
             assert_eq!(resources(before, &range), expected, "{rule}");
         }
