@@ -14,7 +14,7 @@ use crate::profiles;
 
 /// Flags that every command without a cluster has.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ClusterArgs {
     /// Manifests that stand for the cluster: files, directories, or - for standard input
     #[arg(long, value_name = "FILE|DIR")]
     pub objects: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Offline {
 
 impl Offline {
     /// Reads the manifests and the configuration's profiles.
-    pub fn load(args: &Args, config: &Config) -> Result<Self, InputError> {
+    pub fn load(args: &ClusterArgs, config: &Config) -> Result<Self, InputError> {
         let mut offline = Self {
             objects: Objects::default(),
             settings: Settings {

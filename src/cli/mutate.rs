@@ -27,7 +27,7 @@ pub(super) struct Args {
     filename: Vec<PathBuf>,
 
     #[command(flatten)]
-    offline: offline::Args,
+    offline: offline::ClusterArgs,
 
     /// Namespace of manifests that name none
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]

@@ -26,7 +26,7 @@ pub(super) struct Args {
     stage: Stage,
 
     #[command(flatten)]
-    offline: offline::Args,
+    offline: offline::ClusterArgs,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
