@@ -1,0 +1,101 @@
+//! The server under load, over TLS, next to a bare server that only echoes the uid.
+//!
+//! `make bench-load`; what the figures mean is in `docs/benchmarks.md`. Both servers run as processes of their own
+//! with the same certificate and runtime settings, and take turns in short rounds, so that whatever else the
+//! machine does meets both.
+
+#[path = "../data/mod.rs"]
+mod data;
+
+mod client;
+mod echo;
+mod latencies;
+mod legs;
+mod long;
+mod machine;
+mod report;
+mod scrape;
+mod server;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+/// How hard, how long, and where the results go.
+#[derive(Clone, Debug, Parser)]
+#[command(about = "Load on the server and on a bare echo server, in turns")]
+struct Options {
+    /// Connections, each with one request at a time
+    #[arg(long, default_value_t = 32)]
+    connections: usize,
+    /// Rounds of each server
+    #[arg(long, default_value_t = 6)]
+    rounds: usize,
+    /// Seconds of a round that are measured
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Seconds before that
+    #[arg(long, default_value_t = 1.0)]
+    warm_up: f64,
+    /// Requests a second of the paced leg
+    #[arg(long, default_value_t = 2000)]
+    rate: u32,
+    /// Seconds of the paced leg
+    #[arg(long, default_value_t = 20.0)]
+    paced_seconds: f64,
+    /// The longest to wait before each round for the machine to be idle, in seconds
+    #[arg(long, default_value_t = 30.0)]
+    quiet_wait: f64,
+    /// Where the results go as JSON [default: load.json in the target folder]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The server's program [default: plimsoll in the same target folder]
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
+    /// Only see whether memory stays flat over many requests
+    #[arg(long)]
+    long: bool,
+    /// How many requests that is
+    #[arg(long, default_value_t = 2_000_000, requires = "long")]
+    requests: u64,
+    /// Be the echo server, and write CA and ports into this folder
+    #[arg(long, value_name = "DIR", hide = true)]
+    echo: Option<PathBuf>,
+}
+
+impl Options {
+    fn round(&self) -> (Duration, Duration) {
+        (Duration::from_secs_f64(self.warm_up), Duration::from_secs_f64(self.seconds))
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    if let Some(folder) = &options.echo {
+        return echo::run(folder);
+    }
+    let own = std::env::current_exe().context("the own program is not found")?;
+    // target/release/examples/load
+    let release = own.ancestors().nth(2).context("the target folder is not found")?;
+    let programs = server::Programs {
+        plimsoll: options.server.clone().unwrap_or_else(|| release.join("plimsoll")),
+        load: own.clone(),
+    };
+    anyhow::ensure!(
+        programs.plimsoll.is_file(),
+        "{} is not there; build it first: cargo build --release",
+        programs.plimsoll.display()
+    );
+    if options.long {
+        return long::run(&options, &programs);
+    }
+    let results = legs::run(&options, &programs)?;
+    let json = options.json.clone().unwrap_or_else(|| release.join("load.json"));
+    report::print(&results);
+    let text = serde_json::to_string_pretty(&results)?;
+    std::fs::write(&json, text + "\n").with_context(|| format!("{} cannot be written", json.display()))?;
+    report::say(&format!("\nas JSON: {}", json.display()));
+    Ok(())
+}
