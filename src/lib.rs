@@ -1,1 +1,3 @@
 //! Plimsoll.
+
+pub mod crd;
