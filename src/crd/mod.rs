@@ -13,9 +13,9 @@ use kube::CustomResourceExt as _;
 use serde_json::Value;
 
 pub use self::profile::{
-    Basis, DynamicSpec, ExpressionOperator, Granularity, GuaranteedPods, LabelExpression, LabelSelector, MatchSpec,
-    MemorySamples, Mode, OptOut, OvercommitProfile, OvercommitProfileSpec, OvercommitProfileStatus, Preset,
-    ResourceName, StaticSpec,
+    Basis, DynamicSpec, ExpressionOperator, Granularity, GuaranteedPods, LabelExpression, LabelSelector,
+    MatchSpec, MemorySamples, Mode, OptOut, OvercommitProfile, OvercommitProfileSpec,
+    OvercommitProfileStatus, Preset, ResourceName, StaticSpec,
 };
 pub use self::recommendation::{
     ContainerFigures, Figures, Recommendation, RecommendationSpec, RecommendationStatus, TargetReference,

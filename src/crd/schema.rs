@@ -19,8 +19,7 @@ const POSITIVE_DURATION: &str = r"^0*[1-9][0-9]*[smhd]$";
 const DURATION_LENGTH: u32 = 10;
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 const POOL: &str = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
-const LABEL_KEY: &str =
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 const KIND: &str = r"^[A-Z][A-Za-z0-9]*$";
 
 fn rule(rule: &str, message: &str) -> Value {
@@ -93,7 +92,8 @@ pub(super) fn half_life(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn expansion(_: &mut SchemaGenerator) -> Schema {
-    let value = decimal("double(self) > 0.0 && double(self) <= 1000.0", "an expansion is above 0 and at most 1000");
+    let value =
+        decimal("double(self) > 0.0 && double(self) <= 1000.0", "an expansion is above 0 and at most 1000");
     by_resource(&RECOMMENDED, value)
 }
 
