@@ -8,21 +8,29 @@ pub mod shutdown;
 pub mod tls;
 
 mod accept;
+mod activity;
+mod body;
+mod connection;
 mod ephemeral;
+mod io;
+mod limit;
 mod options;
 mod pem;
 mod reload;
+mod request;
+mod service;
+mod status;
 
 use std::future::Future;
 
 use bytes::Bytes;
 use http::StatusCode;
 
-pub use self::accept::{ServerError, serve};
+pub use self::accept::{ServerError, bind, serve};
 pub use self::health::Readiness;
 pub use self::options::ServerOptions;
 pub use self::shutdown::Shutdown;
-pub use self::tls::{CertificateSource, CertificateStore, ClientAuth};
+pub use self::tls::{CertificateSource, CertificateStore, ClientAuth, TlsOptions};
 
 /// Which of the two webhooks is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

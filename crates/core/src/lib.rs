@@ -8,10 +8,10 @@
 //! finds the profile in [`profile`], asks [`overcommit`] what the requests become, and answers.
 //! What the cluster looks like at that moment is in [`objects`].
 
-// pub mod admission;
+pub mod admission;
 pub mod keys;
 pub mod objects;
-// pub mod overcommit;
+pub mod overcommit;
 pub mod pod;
 pub mod problem;
 pub mod profile;

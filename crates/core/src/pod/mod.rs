@@ -9,6 +9,7 @@ mod view;
 pub use aggregate::{Part, aggregate};
 pub use owner::{Workload, topmost_owner};
 pub(crate) use owner::{controller, group_of};
+pub(crate) use prune::Key;
 pub use prune::{Keep, POD, Prune, Pruned};
 pub use qos::is_guaranteed;
 pub use view::{Container, Malformed, Place, PodView, Presence, Resources};
