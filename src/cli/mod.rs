@@ -9,6 +9,7 @@ mod config;
 mod context;
 mod error;
 mod man;
+mod manifests;
 mod output;
 
 use std::ffi::OsString;
@@ -79,6 +80,7 @@ enum LogFormat {
 enum Command {
     Config(config::Args),
     Certs(certs::Args),
+    Manifests(manifests::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -87,6 +89,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match command {
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
+        Command::Manifests(args) => manifests::run(&args, ctx),
         Command::Completions(args) => completions::run(args, ctx),
         Command::Man(args) => man::run(args, ctx),
     }

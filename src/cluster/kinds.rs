@@ -29,7 +29,7 @@ const fn watched(
 }
 
 /// `OvercommitProfile`, whose status is ours too.
-pub const PROFILE: WatchedKind =
+pub(super) const PROFILE: WatchedKind =
     watched(FactKind::Profile, "plimsoll.dev/v1alpha1", "OvercommitProfile", "overcommitprofiles", false);
 
 /// Every kind that is watched.

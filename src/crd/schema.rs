@@ -55,7 +55,6 @@ fn decimal(from_to: &str, message: &str) -> Value {
 fn amount(pattern: &str, least: u32) -> Value {
     json!({
         "x-kubernetes-int-or-string": true,
-        "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "pattern": pattern,
         "maxLength": QUANTITY_LENGTH,
         "minimum": least,
