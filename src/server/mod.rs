@@ -30,6 +30,7 @@ pub use self::accept::{ServerError, bind, serve};
 pub use self::health::Readiness;
 pub use self::options::ServerOptions;
 pub use self::shutdown::Shutdown;
+pub use self::status::status_reply;
 pub use self::tls::{CertificateSource, CertificateStore, ClientAuth, TlsOptions};
 
 /// Which of the two webhooks is called.

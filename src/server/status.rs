@@ -4,6 +4,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
+/// A refusal as the answer of an [`Admission`](super::Admission): a `Status` object with this code and message.
+pub fn status_reply(code: StatusCode, message: &str) -> super::Reply {
+    super::Reply { status: code, body: Refusal::new(code, message).body() }
+}
+
 /// A request that is refused before, or instead of, a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -37,8 +42,8 @@ impl Refusal {
         }
     }
 
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let body = serde_json::json!({
+    fn body(&self) -> Bytes {
+        let status = serde_json::json!({
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
@@ -47,7 +52,11 @@ impl Refusal {
             "reason": self.reason(),
             "code": self.code.as_u16(),
         });
-        let mut response = json(self.code, Bytes::from(body.to_string()));
+        Bytes::from(status.to_string())
+    }
+
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = json(self.code, self.body());
         let headers = response.headers_mut();
         if self.code == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
