@@ -1,4 +1,6 @@
-//! Plimsoll.
+//! The Plimsoll server and its commands.
+//!
+//! Decisions are in `plimsoll-core`; here is everything around them: sockets, files, the cluster.
 
 pub mod admission;
 pub mod cli;

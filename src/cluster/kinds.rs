@@ -32,12 +32,15 @@ const fn watched(
 pub(super) const PROFILE: WatchedKind =
     watched(FactKind::Profile, "plimsoll.dev/v1alpha1", "OvercommitProfile", "overcommitprofiles", false);
 
+/// `Namespace`, which is also read one at a time.
+pub(super) const NAMESPACE: WatchedKind = watched(FactKind::Namespace, "v1", "Namespace", "namespaces", true);
+
 /// Every kind that is watched.
 pub static WATCHED: [WatchedKind; 6] = [
     PROFILE,
     watched(FactKind::Recommendation, "plimsoll.dev/v1alpha1", "Recommendation", "recommendations", false),
     watched(FactKind::LimitRange, "v1", "LimitRange", "limitranges", false),
-    watched(FactKind::Namespace, "v1", "Namespace", "namespaces", true),
+    NAMESPACE,
     watched(FactKind::ReplicaSet, "apps/v1", "ReplicaSet", "replicasets", true),
     watched(FactKind::Job, "batch/v1", "Job", "jobs", true),
 ];

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::client::{ConnectError, connect};
 pub use self::kinds::{WATCHED, WatchedKind};
-pub use self::namespaces::{LiveNamespaces, LiveReadError};
+pub use self::namespaces::LiveNamespaces;
 pub use self::snapshots::Snapshots;
 use self::status::StatusKeeper;
 use self::watch::Watch;

@@ -15,23 +15,18 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::fold;
-use super::kinds::WATCHED;
+use super::kinds::NAMESPACE;
+use super::watch::describe;
+use crate::admission::{NamespaceReadError, NamespaceReadFuture, NamespaceReader};
 
-/// Why a live read gave no answer.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum LiveReadError {
-    /// The limit passed.
-    #[error("no answer within {} ms", .0.as_millis())]
-    Slow(Duration),
-    /// The API server refused, or could not be reached.
-    #[error("{0}")]
-    Failed(Arc<kube::Error>),
-    /// The answer was not a namespace.
-    #[error("the answer is no namespace")]
-    NoNamespace,
+/// Why a read gave no answer, in a form that all who share it can have.
+#[derive(Clone, Debug)]
+enum Failure {
+    TimedOut,
+    Failed(Arc<str>),
 }
 
-type Answer = Result<Option<Namespace>, LiveReadError>;
+type Answer = Result<Option<Namespace>, Failure>;
 type Reading = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Reads namespaces from the API server. Readers of the same name share one call.
@@ -48,10 +43,8 @@ impl LiveNamespaces {
         Self { client, limit, running: Arc::default() }
     }
 
-    /// The namespace, or nothing if there is none.
-    pub async fn read_live(&self, name: &str) -> Answer {
-        let reading = self.join(name);
-        let answer = reading.await;
+    async fn read_shared(&self, name: &str) -> Answer {
+        let answer = self.join(name).await;
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, reading| reading.upgrade().is_some_and(|reading| reading.peek().is_none()));
         answer
@@ -68,7 +61,7 @@ impl LiveNamespaces {
         }
         let (client, limit, wanted) = (self.client.clone(), self.limit, name.to_owned());
         let reading: Reading = Box::pin(async move {
-            timeout(limit, read(&client, &wanted)).await.unwrap_or(Err(LiveReadError::Slow(limit)))
+            timeout(limit, read(&client, &wanted)).await.unwrap_or(Err(Failure::TimedOut))
         });
         let reading = reading.shared();
         if let Some(weak) = reading.downgrade() {
@@ -84,21 +77,34 @@ impl std::fmt::Debug for LiveNamespaces {
     }
 }
 
+impl NamespaceReader for LiveNamespaces {
+    fn read<'a>(&'a self, name: &'a str) -> NamespaceReadFuture<'a> {
+        Box::pin(async move {
+            self.read_shared(name).await.map_err(|failure| match failure {
+                Failure::TimedOut => {
+                    NamespaceReadError::TimedOut { name: name.to_owned(), limit: self.limit }
+                }
+                Failure::Failed(message) => {
+                    NamespaceReadError::Failed { name: name.to_owned(), message: message.as_ref().into() }
+                }
+            })
+        })
+    }
+}
+
 async fn read(client: &Client, name: &str) -> Answer {
-    let failed = |error| LiveReadError::Failed(Arc::new(error));
-    let kind = WATCHED.iter().find(|kind| kind.kind == "Namespace").ok_or(LiveReadError::NoNamespace)?;
-    let request = Request::new(kind.path())
+    let failed = |message: String| Failure::Failed(message.into());
+    let request = Request::new(NAMESPACE.path())
         .get_metadata(name, &GetParams::default())
-        .map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        .map_err(|error| failed(error.to_string()))?;
     let text = match client.request_text(request).await {
         Ok(text) => text,
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(failed(describe(&error))),
     };
-    let object: Value =
-        serde_json::from_str(&text).map_err(|error| failed(kube::Error::SerdeError(error)))?;
-    match fold::read(kind, &object).map(|reading| reading.fact) {
+    let object: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    match fold::read(&NAMESPACE, &object).map(|reading| reading.fact) {
         Ok(Ok(Fact::Namespace(namespace))) => Ok(Some(Arc::unwrap_or_clone(namespace))),
-        _ => Err(LiveReadError::NoNamespace),
+        _ => Err(failed("the answer is no namespace".to_owned())),
     }
 }

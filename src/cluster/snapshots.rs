@@ -37,6 +37,11 @@ impl Snapshots {
         Arc::clone(&self.current)
     }
 
+    /// Every kind of objects there is.
+    pub fn kinds() -> impl Iterator<Item = FactKind> {
+        KINDS.iter().map(|(kind, _)| *kind)
+    }
+
     /// Makes the next state out of the present one and puts it in its place. The objects are cheap to clone; the
     /// closure should only fold in what was read before.
     pub fn update<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
