@@ -9,6 +9,8 @@ pub mod config;
 pub mod crd;
 pub mod input;
 pub mod metrics;
+pub mod offline;
+pub mod profiles;
 pub mod server;
 pub mod standalone;
 pub mod telemetry;

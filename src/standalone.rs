@@ -153,7 +153,12 @@ impl StandaloneFolder {
                         }
                     }
                 }
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => {
+                    if let Ok(panic) = error.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    }
+                    return;
+                }
             }
         }
     }

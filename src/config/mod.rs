@@ -89,12 +89,19 @@ pub fn defaults() -> Vec<(String, Value)> {
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     let layers = layers::Layers::collect(sources)?;
     let (values, origins) = layers.merge().map_err(internal)?;
+    checked(values, origins, layers.file_hash, layers.violations)
+}
+
+/// Checks a merged tree; `violations` are those that were found before.
+fn checked(
+    values: Map<String, Value>,
+    origins: BTreeMap<String, Origin>,
+    file_hash: Option<layers::ContentHash>,
+    mut violations: Vec<Violation>,
+) -> Result<Loaded, ConfigErrors> {
     let raw = raw::RawConfig::deserialize(Value::Object(values.clone())).map_err(internal)?;
-    let mut violations = layers.violations;
     match Config::check(&raw, &origins) {
-        Ok(config) if violations.is_empty() => {
-            Ok(Loaded { config, values, origins, file_hash: layers.file_hash })
-        }
+        Ok(config) if violations.is_empty() => Ok(Loaded { config, values, origins, file_hash }),
         checked => {
             violations.extend(checked.err().unwrap_or_default());
             violations.sort_by(|left, right| left.path.cmp(&right.path));

@@ -152,6 +152,12 @@ impl Readiness {
         let _ = self.0.broken.set(why.into());
     }
 
+    /// Why `/livez` fails, if it does.
+    #[must_use]
+    pub fn broken(&self) -> Option<&str> {
+        self.0.broken.get().map(String::as_str)
+    }
+
     /// Whether all conditions held at the same time at least once.
     #[must_use]
     pub fn has_started(&self) -> bool {
@@ -249,7 +255,7 @@ fn answer(method: &Method, path: &str, readiness: &Readiness, metrics: &Metrics)
         return response;
     }
     match path {
-        "/livez" | "/healthz" => match readiness.0.broken.get() {
+        "/livez" | "/healthz" => match readiness.broken() {
             Some(why) => probe(false, format!("{why}\n")),
             None => probe(true, "ok\n".to_owned()),
         },
