@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use plimsoll_core::admission::{AbsentNamespace, Settings};
-use plimsoll_core::profile::{self, Profile};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -23,6 +22,7 @@ use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
 use crate::metrics::{Metrics, ReloadResult};
+use crate::profiles;
 use crate::server::health;
 use crate::server::tls::wall_clock;
 use crate::server::{
@@ -35,6 +35,10 @@ use crate::telemetry::{self, LogControl};
 const LAST_TASKS: Duration = Duration::from_secs(5);
 /// How often it is looked whether the server has become ready.
 const READY_POLL: Duration = Duration::from_millis(10);
+
+/// Settings that are different without a cluster, unless they are set: nobody mounts certificates, and there are no
+/// endpoints that have to move away before the server stops.
+const STANDALONE_DEFAULTS: [(&str, &str); 2] = [("tls.source", "Ephemeral"), ("server.drainDelay", "0s")];
 
 /// Run the admission server
 ///
@@ -91,8 +95,12 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         }
     }
     let mut loaded = ctx.load_config()?;
-    if args.standalone.is_some() && is_default(&loaded, "tls.source") {
-        ctx.add_flag(Flag { name: "--standalone", setting: "tls.source", value: "Ephemeral".to_owned() });
+    if args.standalone.is_some() {
+        for (setting, value) in STANDALONE_DEFAULTS {
+            if is_default(&loaded, setting) {
+                ctx.add_flag(Flag { name: "--standalone", setting, value: value.to_owned() });
+            }
+        }
         loaded = ctx.load_config()?;
     }
     if args.ca_file.is_some() && loaded.config.tls.source == config::TlsSource::Files {
@@ -255,23 +263,15 @@ impl Live {
     }
 
     fn put_profiles_in_force(&self, config: &Config) {
-        let profiles: Vec<Arc<Profile>> = config
-            .profiles
-            .iter()
-            // What is wrong with a profile was reported when the configuration was checked.
-            .filter_map(|manifest| profile::from_manifest(manifest).ok().map(Arc::new))
-            .collect();
+        // What is wrong with a profile was reported when the configuration was checked.
+        let (profiles, _) = profiles::of_file(&config.profiles);
         self.snapshots.update(|objects| objects.set_file_profiles(profiles));
     }
 }
 
 fn settings(config: &Config, standalone: bool) -> Settings {
-    let admission = &config.admission;
-    let mut excluded_namespaces: std::collections::BTreeSet<String> =
-        admission.excluded_namespaces.iter().cloned().collect();
-    excluded_namespaces.insert(admission.own_namespace.clone());
     let absent_namespace = if standalone { AbsentNamespace::Exists } else { AbsentNamespace::Unknown };
-    Settings { excluded_namespaces, absent_namespace }
+    Settings { excluded_namespaces: profiles::excluded_namespaces(config), absent_namespace }
 }
 
 fn tls_options(config: &Config) -> TlsOptions {
