@@ -1,0 +1,19 @@
+//! Annotation and label keys that Plimsoll reads or writes.
+
+/// Opt-out: annotation on a pod, annotation or label on a namespace.
+pub const OVERCOMMIT: &str = "plimsoll.dev/overcommit";
+/// Written on pods: the requests as they were before they were lowered.
+pub const ORIGINAL_RESOURCES: &str = "plimsoll.dev/original-resources";
+/// Written on pods: a short text that says what was lowered by which profile.
+pub const APPLIED: &str = "plimsoll.dev/applied";
+/// Label on namespaces, pods and nodes: the pool they belong to.
+pub const POOL: &str = "plimsoll.dev/pool";
+/// Annotation of static pods' mirror objects, written by the kubelet.
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Annotation that the Vertical Pod Autoscaler's webhook writes on pods it changed.
+pub const VPA_UPDATES: &str = "vpaUpdates";
+/// Label by which a Deployment tells its ReplicaSets apart.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// The values of [`OVERCOMMIT`] that opt out. The webhook's match conditions list the same ones.
+pub const OPT_OUT_VALUES: [&str; 3] = ["disabled", "false", "off"];

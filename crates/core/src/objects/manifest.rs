@@ -1,0 +1,186 @@
+//! From a manifest (as the API server or a file has it) to the fact in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use plimsoll_quantity::Quantity;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::objects::{
+    Bounds, ContainerRecommendation, Fact, FactKind, LimitRange, Namespace, Owned, Recommendation,
+};
+use crate::pod::Workload;
+use crate::pod::{controller, group_of};
+use crate::profile;
+use crate::resource::Resource;
+
+/// Why a manifest of a kind that we know could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ManifestError {
+    /// It is not an object with `apiVersion`, `kind` and a name.
+    #[error("this is no Kubernetes object: {missing} is missing")]
+    NoObject {
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// A field has a value that cannot be used.
+    #[error("{kind} {name}: {path}: {message}")]
+    Field {
+        /// The object's kind.
+        kind: &'static str,
+        /// `namespace/name` or the name.
+        name: String,
+        /// Where in the object.
+        path: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+}
+
+/// The fact in a manifest. `None` for kinds that decisions do not read.
+///
+/// # Errors
+/// It is no object, or a field that decisions need has an unusable value. A broken profile is no error:
+/// it is a [`Fact::BrokenProfile`].
+pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
+    let api_version = text("/apiVersion").ok_or(ManifestError::NoObject { missing: "apiVersion" })?;
+    let kind = text("/kind").ok_or(ManifestError::NoObject { missing: "kind" })?;
+    let group = group_of(api_version);
+    let name = text("/metadata/name").map(str::to_owned);
+    let named = || name.clone().ok_or(ManifestError::NoObject { missing: "metadata.name" });
+    let namespace = || text("/metadata/namespace").unwrap_or("default").to_owned();
+    Ok(Some(match (group, kind) {
+        ("plimsoll.dev", "OvercommitProfile") => match profile::from_manifest(manifest) {
+            Ok(profile) => Fact::Profile(Arc::new(profile)),
+            Err(problems) => Fact::BrokenProfile { name: name.unwrap_or_default(), problems },
+        },
+        ("plimsoll.dev", "Recommendation") => {
+            Fact::Recommendation(Arc::new(recommendation(manifest, namespace(), named()?)?))
+        }
+        ("", "Namespace") => Fact::Namespace(Arc::new(Namespace {
+            name: named()?,
+            labels: strings(manifest.pointer("/metadata/labels")),
+            annotations: strings(manifest.pointer("/metadata/annotations")),
+        })),
+        ("", "LimitRange") => Fact::LimitRange(Arc::new(limit_range(manifest, namespace(), named()?)?)),
+        ("apps", "ReplicaSet") | ("batch", "Job") => Fact::Owned(Owned {
+            kind: if kind == "Job" { FactKind::Job } else { FactKind::ReplicaSet },
+            namespace: namespace(),
+            name: named()?,
+            controller: manifest
+                .pointer("/metadata/ownerReferences")
+                .and_then(Value::as_array)
+                .and_then(|references| controller(references)),
+        }),
+        _ => return Ok(None),
+    }))
+}
+
+fn strings(map: Option<&Value>) -> BTreeMap<String, String> {
+    map.and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+fn limit_range(manifest: &Value, namespace: String, name: String) -> Result<LimitRange, ManifestError> {
+    let mut range = LimitRange { namespace, name, ..LimitRange::default() };
+    let items = manifest.pointer("/spec/limits").and_then(Value::as_array);
+    for (index, item) in items.into_iter().flatten().enumerate() {
+        let mut bounds: BTreeMap<Resource, Bounds> = BTreeMap::new();
+        for resource in Resource::ALL {
+            let read = |key: &str| -> Result<Option<Quantity>, ManifestError> {
+                let value = item.get(key).and_then(|list| list.get(resource.name()));
+                quantity(value).map_err(|message| ManifestError::Field {
+                    kind: "LimitRange",
+                    name: format!("{}/{}", range.namespace, range.name),
+                    path: format!("spec.limits[{index}].{key}.{resource}"),
+                    message,
+                })
+            };
+            let found = Bounds { min: read("min")?, max_ratio: read("maxLimitRequestRatio")? };
+            if found != Bounds::default() {
+                bounds.insert(resource, found);
+            }
+        }
+        let into = match item.get("type").and_then(Value::as_str) {
+            Some("Container") => &mut range.container,
+            Some("Pod") => &mut range.pod,
+            _ => continue,
+        };
+        for (resource, found) in bounds {
+            let present: &mut Bounds = into.entry(resource).or_default();
+            // Every item of every range must hold: the highest minimum and the lowest ratio.
+            present.min = present.min.take().max(found.min);
+            present.max_ratio = match (present.max_ratio.take(), found.max_ratio) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+    Ok(range)
+}
+
+fn recommendation(
+    manifest: &Value,
+    namespace: String,
+    name: String,
+) -> Result<Recommendation, ManifestError> {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let error = |path: String, message: String| ManifestError::Field {
+        kind: "Recommendation",
+        name: format!("{namespace}/{name}"),
+        path,
+        message,
+    };
+    let target = manifest
+        .pointer("/spec/targetRef")
+        .and_then(Workload::from_reference)
+        .ok_or_else(|| error("spec.targetRef".to_owned(), "kind and name are needed".to_owned()))?;
+    let mut containers = BTreeMap::new();
+    let list = manifest.pointer("/status/containers").and_then(Value::as_array);
+    for (index, item) in list.into_iter().flatten().enumerate() {
+        let path = |field: &str| format!("status.containers[{index}].{field}");
+        let Some(container) = item.get("name").and_then(Value::as_str) else {
+            return Err(error(path("name"), "missing".to_owned()));
+        };
+        let mut found = ContainerRecommendation::default();
+        for resource in [Resource::Cpu, Resource::Memory] {
+            let value = item.get(resource.name()).and_then(|figures| figures.get("target"));
+            let target = quantity(value)
+                .map_err(|message| error(path(&format!("{resource}.target")), message))?
+                .filter(|target| !target.is_negative());
+            found.targets.extend(target.map(|target| (resource, target)));
+        }
+        let time = |field: &str| match item.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => value.as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(Some).ok_or_else(|| {
+                error(path(field), format!("{value} is not a time such as 2026-03-01T10:00:00Z"))
+            }),
+        };
+        found.first_sample = time("firstSample")?;
+        found.last_sample = time("lastSample")?;
+        containers.insert(container.to_owned(), found);
+    }
+    Ok(Recommendation {
+        profile: text("/spec/profile").unwrap_or_default(),
+        pod_name: text("/spec/podName").filter(|pod| !pod.is_empty()),
+        target,
+        containers,
+        namespace,
+        name,
+    })
+}
+
+fn quantity(value: Option<&Value>) -> Result<Option<Quantity>, String> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            serde_json::from_value(value.clone()).map(Some).map_err(|error| error.to_string())
+        }
+    }
+}

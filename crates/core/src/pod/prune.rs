@@ -1,0 +1,227 @@
+//! Reads only some parts of a JSON document, in one pass and without a typed model of the rest.
+//!
+//! A pod has hundreds of fields that no decision reads. They are skipped where they stand: they cost
+//! no allocation, and whatever a newer Kubernetes adds cannot fail to parse. Duplicate keys: the last
+//! one wins.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Which parts of a document are read.
+#[derive(Debug)]
+pub enum Keep {
+    /// Everything below.
+    All,
+    /// These members of an object.
+    Members(&'static [(&'static str, Keep)]),
+    /// These parts of every item of a list.
+    Items(&'static Keep),
+}
+
+const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep::All)]);
+const CONTAINER: Keep =
+    Keep::Members(&[("name", Keep::All), ("resources", RESOURCES), ("restartPolicy", Keep::All)]);
+
+/// The parts of a pod that decisions read.
+pub const POD: Keep = Keep::Members(&[
+    (
+        "metadata",
+        Keep::Members(&[
+            ("name", Keep::All),
+            ("generateName", Keep::All),
+            ("namespace", Keep::All),
+            ("labels", Keep::All),
+            ("annotations", Keep::All),
+            ("ownerReferences", Keep::All),
+        ]),
+    ),
+    (
+        "spec",
+        Keep::Members(&[
+            ("containers", Keep::Items(&CONTAINER)),
+            ("initContainers", Keep::Items(&CONTAINER)),
+            ("resources", RESOURCES),
+            ("nodeSelector", Keep::All),
+        ]),
+    ),
+]);
+
+/// Deserializes the kept parts of a document.
+#[derive(Clone, Copy, Debug)]
+pub struct Prune(pub &'static Keep);
+
+/// The parts of a pod that decisions read, as JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pruned(pub Value);
+
+impl Pruned {
+    /// The kept parts of a pod that is already in memory.
+    pub fn of(pod: &Value) -> Self {
+        Self(prune_value(pod, &POD))
+    }
+}
+
+fn prune_value(value: &Value, keep: &Keep) -> Value {
+    match (keep, value) {
+        (Keep::Members(members), Value::Object(map)) => Value::Object(
+            map.iter()
+                .filter_map(|(key, value)| {
+                    let (_, keep) = members.iter().find(|(name, _)| name == key)?;
+                    Some((key.clone(), prune_value(value, keep)))
+                })
+                .collect(),
+        ),
+        (Keep::Items(keep), Value::Array(list)) => {
+            Value::Array(list.iter().map(|item| prune_value(item, keep)).collect())
+        }
+        (_, value) => value.clone(),
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Prune {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self.0 {
+            Keep::All => serde::Deserialize::deserialize(deserializer),
+            Keep::Members(_) | Keep::Items(_) => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Prune {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let Keep::Members(members) = self.0 else {
+            // A list was expected; what stands here instead is kept so that it can be reported.
+            while access.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Value::Object(Map::new()));
+        };
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<Key<'de>>()? {
+            match members.iter().find(|(name, _)| *name == key.0) {
+                Some((name, keep)) => {
+                    let value = access.next_value_seed(Prune(keep))?;
+                    map.insert((*name).to_owned(), value);
+                }
+                None => {
+                    access.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let Keep::Items(keep) = self.0 else {
+            while access.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Value::Array(Vec::new()));
+        };
+        let mut list = Vec::new();
+        while let Some(item) = access.next_element_seed(Prune(keep))? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+}
+
+/// An object's key, borrowed where the text has no escapes.
+pub(crate) struct Key<'de>(pub(crate) Cow<'de, str>);
+
+impl<'de> serde::Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{POD, Prune, Pruned};
+    use serde::de::DeserializeSeed;
+    use serde_json::{Value, json};
+
+    fn read(text: &str) -> Value {
+        Prune(&POD).deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap()
+    }
+
+    #[test]
+    fn keeps_what_decisions_read_and_skips_the_rest() {
+        let pod = json!({
+            "metadata": {"name": "p", "managedFields": [{"a": 1}], "annotations": {"k": "v"}},
+            "spec": {"containers": [{"name": "app", "image": "i", "env": [{}],
+                "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}}], "futureField": {"a": 1}},
+            "status": {"phase": "Pending"},
+        });
+        let expected = json!({
+            "metadata": {"name": "p", "annotations": {"k": "v"}},
+            "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]},
+        });
+        assert_eq!(read(&pod.to_string()), expected);
+        assert_eq!(Pruned::of(&pod).0, expected);
+    }
+
+    #[test]
+    fn the_last_of_duplicate_keys_wins() {
+        assert_eq!(
+            read(r#"{"spec":{"nodeSelector":{"a":"1","a":"2"}},"spec":{"nodeSelector":{"b":"1","b":"3"}}}"#),
+            json!({"spec": {"nodeSelector": {"b": "3"}}})
+        );
+    }
+
+    #[test]
+    fn other_types_than_expected_are_read_without_error() {
+        for text in ["1", "null", "\"x\"", "[1]", "true", "1.5", "-3"] {
+            let _ = read(text);
+            let _ = read(&format!("{{\"spec\":{text},\"metadata\":{text}}}"));
+            let _ = read(&format!("{{\"spec\":{{\"containers\":{text}}}}}"));
+        }
+    }
+}

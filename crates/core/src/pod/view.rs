@@ -1,0 +1,193 @@
+//! A pod as decisions see it, read leniently from JSON: null counts as absent.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::pod::Pruned;
+
+/// What makes a pod unreadable. The API server would refuse such a pod as well; it is left untouched.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{path} is not {expected}")]
+pub struct Malformed {
+    /// Where in the pod.
+    pub path: String,
+    /// What should stand there.
+    pub expected: &'static str,
+}
+
+/// Where a container stands in the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// `spec.containers[i]`.
+    App(usize),
+    /// `spec.initContainers[i]`.
+    Init(usize),
+}
+
+/// Whether a member is there. Patches add a missing parent as a whole and never replace one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Missing or null.
+    Absent,
+    /// There.
+    Present,
+}
+
+impl Presence {
+    fn of(value: Option<&Value>) -> Self {
+        if value.is_some_and(|v| !v.is_null()) { Self::Present } else { Self::Absent }
+    }
+}
+
+/// Requests and limits as they stand, unparsed.
+#[derive(Clone, Copy, Debug)]
+pub struct Resources<'a> {
+    /// `resources` itself.
+    pub resources: Presence,
+    /// `resources.requests`.
+    pub requests: Option<&'a Map<String, Value>>,
+    /// `resources.limits`.
+    pub limits: Option<&'a Map<String, Value>>,
+}
+
+/// One container.
+#[derive(Clone, Debug)]
+pub struct Container<'a> {
+    /// Its name; empty if it has none.
+    pub name: &'a str,
+    /// Where it stands.
+    pub place: Place,
+    /// A restartable init container.
+    pub sidecar: bool,
+    /// What it requests.
+    pub resources: Resources<'a>,
+}
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct PodView<'a> {
+    /// `metadata.name`, empty for pods of controllers at the mutating stage.
+    pub name: &'a str,
+    /// `metadata.generateName`.
+    pub generate_name: &'a str,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether there is a `metadata` object at all.
+    pub metadata: Presence,
+    /// Its annotations, if there is a map of them.
+    pub annotations: Option<&'a Map<String, Value>>,
+    /// `metadata.ownerReferences`.
+    pub owner_references: &'a [Value],
+    /// `spec.nodeSelector`.
+    pub node_selector: Option<&'a Map<String, Value>>,
+    /// App containers, then init containers, by index.
+    pub containers: Vec<Container<'a>>,
+    /// `spec.resources`.
+    pub pod_level: Resources<'a>,
+}
+
+impl<'a> PodView<'a> {
+    /// Reads a pod.
+    ///
+    /// # Errors
+    /// A part that decisions need is of another JSON type than Kubernetes gives it.
+    pub fn read(pod: &'a Pruned) -> Result<Self, Malformed> {
+        let root = object(Some(&pod.0), "pod")?;
+        let metadata = object(root.and_then(|m| m.get("metadata")), "metadata")?;
+        let spec = object(root.and_then(|m| m.get("spec")), "spec")?;
+        let meta = |key: &str| metadata.and_then(|m| m.get(key));
+        let field = |key: &str| spec.and_then(|m| m.get(key));
+        let mut containers = Vec::new();
+        for (index, item) in
+            list(field("containers"), "spec.containers")?.iter().enumerate().map(|(i, c)| (Place::App(i), c)).chain(
+                list(field("initContainers"), "spec.initContainers")?
+                    .iter()
+                    .enumerate()
+                    .map(|(i, c)| (Place::Init(i), c)),
+            )
+        {
+            containers.push(container(index, item)?);
+        }
+        Ok(Self {
+            name: text(meta("name")),
+            generate_name: text(meta("generateName")),
+            labels: strings(object(meta("labels"), "metadata.labels")?),
+            metadata: Presence::of(root.and_then(|m| m.get("metadata"))),
+            annotations: object(meta("annotations"), "metadata.annotations")?,
+            owner_references: list(meta("ownerReferences"), "metadata.ownerReferences")?,
+            node_selector: object(field("nodeSelector"), "spec.nodeSelector")?,
+            containers,
+            pod_level: resources(field("resources"), "spec.resources")?,
+        })
+    }
+
+    /// An annotation's value, if it is a string.
+    pub fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.annotations?.get(key)?.as_str()
+    }
+
+    /// A name to show: the name, or the prefix that a name will be made from.
+    pub fn shown_name(&self) -> String {
+        if self.name.is_empty() && !self.generate_name.is_empty() {
+            format!("{}*", self.generate_name)
+        } else {
+            self.name.to_owned()
+        }
+    }
+}
+
+fn container<'a>(place: Place, value: &'a Value) -> Result<Container<'a>, Malformed> {
+    let path = || match place {
+        Place::App(index) => format!("spec.containers[{index}]"),
+        Place::Init(index) => format!("spec.initContainers[{index}]"),
+    };
+    let Value::Object(map) = value else {
+        return Err(Malformed { path: path(), expected: "an object" });
+    };
+    let sidecar = matches!(place, Place::Init(_)) && text(map.get("restartPolicy")) == "Always";
+    Ok(Container {
+        name: text(map.get("name")),
+        place,
+        sidecar,
+        resources: resources(map.get("resources"), &format!("{}.resources", path()))?,
+    })
+}
+
+fn resources<'a>(value: Option<&'a Value>, path: &str) -> Result<Resources<'a>, Malformed> {
+    let map = object(value, path)?;
+    let part = |key: &str| match map.and_then(|m| m.get(key)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(part)) => Ok(Some(part)),
+        Some(_) => Err(Malformed { path: format!("{path}.{key}"), expected: "an object" }),
+    };
+    Ok(Resources { resources: Presence::of(value), requests: part("requests")?, limits: part("limits")? })
+}
+
+fn object<'a>(value: Option<&'a Value>, path: &str) -> Result<Option<&'a Map<String, Value>>, Malformed> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(map)) => Ok(Some(map)),
+        Some(_) => Err(Malformed { path: path.to_owned(), expected: "an object" }),
+    }
+}
+
+fn list<'a>(value: Option<&'a Value>, path: &str) -> Result<&'a [Value], Malformed> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(Malformed { path: path.to_owned(), expected: "a list" }),
+    }
+}
+
+fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn strings(map: Option<&Map<String, Value>>) -> BTreeMap<String, String> {
+    map.into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}

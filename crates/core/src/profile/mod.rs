@@ -1,0 +1,17 @@
+//! `OvercommitProfile`: which pods, and how their requests are lowered.
+
+mod check;
+mod duration;
+mod matching;
+mod model;
+mod reader;
+mod selector;
+
+pub use check::{SPEC_FIELDS, from_manifest, from_spec};
+pub use duration::{DurationError, parse_duration};
+pub use matching::{Candidate, ProfileSet};
+pub use model::{
+    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset, Profile,
+    ProfileMatch, StaticPolicy,
+};
+pub use selector::Selector;
