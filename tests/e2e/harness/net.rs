@@ -40,7 +40,7 @@ pub(crate) async fn serving_serial(
     address: SocketAddr,
     name: &str,
     ca: &CertificateDer<'static>,
-) -> Result<String> {
+) -> Result<u64> {
     let mut roots = RootCertStore::empty();
     roots.add(ca.clone())?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -53,5 +53,6 @@ pub(crate) async fn serving_serial(
     let chain = tls.get_ref().1.peer_certificates().context("the server showed no certificate")?;
     let leaf = chain.first().context("the server showed an empty chain")?;
     let (_, leaf) = x509_parser::parse_x509_certificate(leaf)?;
-    Ok(leaf.raw_serial_as_string())
+    let digits: String = leaf.raw_serial_as_string().split(':').collect();
+    u64::from_str_radix(&digits, 16).with_context(|| format!("serial number {digits}"))
 }

@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) host: String,
     pub(crate) listen: Ipv4Addr,
     control_plane: RefCell<Option<ControlPlane>>,
-    installed: RefCell<Vec<Value>>,
+    installed: Vec<Value>,
     /// To be removed after the scenario, last first.
     litter: RefCell<Vec<Value>>,
     started: Cell<u32>,
@@ -66,7 +66,7 @@ impl World {
             host,
             listen,
             control_plane: RefCell::new(control_plane),
-            installed: RefCell::new(installed),
+            installed,
             litter: RefCell::default(),
             started: Cell::default(),
             dir,
@@ -109,7 +109,7 @@ impl World {
         drop(self.server.lock().await.take());
         if self.control_plane.borrow().is_none() {
             // Somebody else's cluster is left as it was found.
-            for object in self.installed.borrow().iter().rev() {
+            for object in self.installed.iter().rev() {
                 self.cluster.delete(object).await?;
             }
         }
