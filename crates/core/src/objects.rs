@@ -221,8 +221,7 @@ impl Objects {
                 put_namespaced(&mut self.recommendations, namespace, name, rec);
             }
             Fact::Owned(owned) => {
-                let map =
-                    if owned.kind == FactKind::Job { &mut self.jobs } else { &mut self.replica_sets };
+                let map = if owned.kind == FactKind::Job { &mut self.jobs } else { &mut self.replica_sets };
                 map.insert_mut((owned.namespace, owned.name), owned.controller);
             }
         }

@@ -158,9 +158,11 @@ fn recommendation(
         }
         let time = |field: &str| match item.get(field) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => value.as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(Some).ok_or_else(|| {
-                error(path(field), format!("{value} is not a time such as 2026-03-01T10:00:00Z"))
-            }),
+            Some(value) => {
+                value.as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(Some).ok_or_else(|| {
+                    error(path(field), format!("{value} is not a time such as 2026-03-01T10:00:00Z"))
+                })
+            }
         };
         found.first_sample = time("firstSample")?;
         found.last_sample = time("lastSample")?;
@@ -179,8 +181,6 @@ fn recommendation(
 fn quantity(value: Option<&Value>) -> Result<Option<Quantity>, String> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            serde_json::from_value(value.clone()).map(Some).map_err(|error| error.to_string())
-        }
+        Some(value) => serde_json::from_value(value.clone()).map(Some).map_err(|error| error.to_string()),
     }
 }

@@ -7,8 +7,9 @@ mod qos;
 mod view;
 
 pub use aggregate::{Part, aggregate};
-pub(crate) use owner::{controller, group_of};
 pub use owner::{Workload, topmost_owner};
+pub(crate) use owner::{controller, group_of};
+pub(crate) use prune::Key;
 pub use prune::{Keep, POD, Prune, Pruned};
 pub use qos::is_guaranteed;
 pub use view::{Container, Malformed, Place, PodView, Presence, Resources};

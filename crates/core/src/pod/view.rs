@@ -100,8 +100,11 @@ impl<'a> PodView<'a> {
         let meta = |key: &str| metadata.and_then(|m| m.get(key));
         let field = |key: &str| spec.and_then(|m| m.get(key));
         let mut containers = Vec::new();
-        for (index, item) in
-            list(field("containers"), "spec.containers")?.iter().enumerate().map(|(i, c)| (Place::App(i), c)).chain(
+        for (index, item) in list(field("containers"), "spec.containers")?
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (Place::App(i), c))
+            .chain(
                 list(field("initContainers"), "spec.initContainers")?
                     .iter()
                     .enumerate()

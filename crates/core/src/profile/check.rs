@@ -9,15 +9,18 @@ use crate::problem::Problem;
 use crate::profile::reader::{Node, Reader, brief, member, shown};
 use crate::profile::selector::{Operator, Requirement};
 use crate::profile::{
-    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset, Profile,
-    ProfileMatch, Selector, StaticPolicy, parse_duration,
+    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
+    Profile, ProfileMatch, Selector, StaticPolicy, parse_duration,
 };
 use crate::resource::{Resource, UNIT};
 
 /// The fields of `spec`, `spec.match`, `spec.static` and `spec.dynamic`, for the test that compares
 /// them with the CRD's schema.
 pub const SPEC_FIELDS: [(&str, &[&str]); 4] = [
-    ("spec", &["priority", "match", "mode", "apply", "basis", "static", "dynamic", "guaranteedPods", "optOut"]),
+    (
+        "spec",
+        &["priority", "match", "mode", "apply", "basis", "static", "dynamic", "guaranteedPods", "optOut"],
+    ),
     ("spec.match", &["namespaceSelector", "podSelector", "pools", "workloadKinds"]),
     ("spec.static", &["factors", "roundingMemory", "minimum"]),
     (
@@ -92,7 +95,10 @@ fn check(name: &str, spec: &Value, mut reader: Reader) -> Result<Profile, Vec<Pr
         fixed: fixed(r, &at("static")),
         dynamic: dynamic(r, &at("dynamic")),
         guaranteed_pods: r
-            .choice(&at("guaranteedPods"), &[("Apply", GuaranteedPods::Apply), ("Skip", GuaranteedPods::Skip)])
+            .choice(
+                &at("guaranteedPods"),
+                &[("Apply", GuaranteedPods::Apply), ("Skip", GuaranteedPods::Skip)],
+            )
             .unwrap_or_default(),
         opt_out: r
             .choice(
@@ -112,7 +118,8 @@ fn matches(r: &mut Reader, node: &Node<'_>) -> ProfileMatch {
         pods: selector(r, &at("podSelector")),
         pools: words(r, &at("pools"), "a pool is a label value", is_label_value),
         workload_kinds: words(r, &at("workloadKinds"), "a kind is a word such as Deployment", |kind| {
-            kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.chars().all(|c| c.is_ascii_alphanumeric())
+            kind.starts_with(|c: char| c.is_ascii_uppercase())
+                && kind.chars().all(|c| c.is_ascii_alphanumeric())
         }),
     }
 }
@@ -279,9 +286,9 @@ fn dynamic(r: &mut Reader, node: &Node<'_>) -> DynamicPolicy {
     policy.percentile.extend(percentile.unwrap_or_default());
     let half_life = by_resource(r, &at("halfLife"), &DYNAMIC_RESOURCES, |r, item| seconds(r, item, 1));
     policy.half_life.extend(half_life.unwrap_or_default());
-    if let Some(expansion) = by_resource(r, &at("expansion"), &DYNAMIC_RESOURCES, |r, item| {
-        positive_decimal(r, item, "expansion")
-    }) {
+    if let Some(expansion) =
+        by_resource(r, &at("expansion"), &DYNAMIC_RESOURCES, |r, item| positive_decimal(r, item, "expansion"))
+    {
         policy.expansion = expansion;
     }
     if let Some(margin) = by_resource(r, &at("margin"), &DYNAMIC_RESOURCES, not_negative) {

@@ -15,7 +15,8 @@ pub struct DurationError {
 /// Anything else, also what does not fit in 64 bits of seconds.
 pub fn parse_duration(text: &str) -> Result<i64, DurationError> {
     let error = || DurationError { text: text.chars().take(40).collect() };
-    let (digits, unit) = text.char_indices().last().map(|(at, unit)| (text.get(..at), unit)).ok_or_else(error)?;
+    let (digits, unit) =
+        text.char_indices().last().map(|(at, unit)| (text.get(..at), unit)).ok_or_else(error)?;
     let seconds: i64 = match unit {
         's' => 1,
         'm' => 60,
@@ -23,7 +24,8 @@ pub fn parse_duration(text: &str) -> Result<i64, DurationError> {
         'd' => 86_400,
         _ => return Err(error()),
     };
-    let digits = digits.filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit())).ok_or_else(error)?;
+    let digits =
+        digits.filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit())).ok_or_else(error)?;
     digits.parse::<i64>().ok().and_then(|count| count.checked_mul(seconds)).ok_or_else(error)
 }
 

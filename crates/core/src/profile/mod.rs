@@ -11,7 +11,7 @@ pub use check::{SPEC_FIELDS, from_manifest, from_spec};
 pub use duration::{DurationError, parse_duration};
 pub use matching::{Candidate, ProfileSet};
 pub use model::{
-    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset, Profile,
-    ProfileMatch, StaticPolicy,
+    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
+    Profile, ProfileMatch, StaticPolicy,
 };
 pub use selector::Selector;

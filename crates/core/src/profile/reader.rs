@@ -107,11 +107,7 @@ impl Reader {
         let found = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
             let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-            self.problem(
-                &node.path,
-                "enum",
-                format!("{:?} is not one of {}", shown(text), words.join(", ")),
-            );
+            self.problem(&node.path, "enum", format!("{:?} is not one of {}", shown(text), words.join(", ")));
         }
         found
     }

@@ -1,0 +1,277 @@
+//! `/mutate`: which pods are changed, and the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::admission::envelope::Review;
+use crate::admission::patch::{self, Annotations};
+use crate::admission::response::{Answer, Outcome};
+use crate::admission::self_check;
+use crate::admission::skip::Skip;
+use crate::keys::{self, OPT_OUT_VALUES};
+use crate::objects::{Namespace, Objects};
+use crate::overcommit::{Inputs, Lookup, Plan, plan, write_record};
+use crate::pod::{PodView, Pruned, is_guaranteed, topmost_owner};
+use crate::profile::{Candidate, GuaranteedPods, Mode, OptOut, Profile};
+
+/// What of the configuration decisions depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Pods in these namespaces are never touched.
+    pub excluded_namespaces: BTreeSet<String>,
+    /// What a namespace is that was not seen.
+    pub absent_namespace: AbsentNamespace,
+}
+
+/// What a namespace is that was not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AbsentNamespace {
+    /// Unknown: its pods are left untouched.
+    #[default]
+    Unknown,
+    /// There, without labels or annotations: with `--objects` and `--standalone`.
+    Exists,
+}
+
+/// What a pod is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The cluster.
+    pub objects: &'a Objects,
+    /// The configuration.
+    pub settings: &'a Settings,
+    /// The pod's namespace, if it was read apart from the snapshot.
+    pub namespace: Option<&'a Namespace>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What was decided about a pod.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The answer.
+    pub answer: Answer,
+    /// The profile that matches, if one does.
+    pub profile: Option<Arc<Profile>>,
+    /// What was planned, if a profile was applied.
+    pub plan: Plan,
+    /// Why the patch was not sent, if it was found wrong.
+    pub self_check: Option<self_check::SelfCheckError>,
+}
+
+/// The namespace that must be read before the review can be judged: that of a pod to be created, if the
+/// snapshot does not hold it.
+pub fn needs_namespace<'r>(
+    review: &'r Review<'_>,
+    objects: &Objects,
+    settings: &Settings,
+) -> Option<&'r str> {
+    let name = review.namespace.as_str();
+    (settings.absent_namespace == AbsentNamespace::Unknown
+        && not_ours(review).is_none()
+        && !name.is_empty()
+        && !settings.excluded_namespaces.contains(name)
+        && objects.namespace(name).is_none())
+    .then_some(name)
+}
+
+/// The decision about a review at the mutating stage.
+pub fn mutate(review: &Review<'_>, context: &Context<'_>) -> Decision {
+    if let Some(skip) = not_ours(review) {
+        return skipped(skip, None, Vec::new());
+    }
+    match &review.object {
+        Some(pod) => decide(pod, &review.namespace, context),
+        None => skipped(Skip::Malformed, None, vec!["plimsoll: the review has no object".to_owned()]),
+    }
+}
+
+fn not_ours(review: &Review<'_>) -> Option<Skip> {
+    if !review.group.is_empty()
+        || review.kind != "Pod"
+        || !(review.resource.is_empty() || review.resource == "pods")
+    {
+        Some(Skip::Kind)
+    } else if !review.sub_resource.is_empty() {
+        Some(Skip::SubResource)
+    } else if review.operation != "CREATE" {
+        Some(Skip::Operation)
+    } else {
+        None
+    }
+}
+
+/// The decision about a pod that is about to be created in a namespace.
+pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision {
+    let view = match PodView::read(pod) {
+        Ok(view) => view,
+        Err(error) => {
+            return skipped(Skip::Malformed, None, vec![format!("plimsoll: pod left untouched: {error}")]);
+        }
+    };
+    if view.annotations.is_some_and(|annotations| annotations.contains_key(keys::MIRROR)) {
+        return skipped(Skip::MirrorPod, None, Vec::new());
+    }
+    if context.settings.excluded_namespaces.contains(namespace) {
+        return skipped(Skip::ExcludedNamespace, None, Vec::new());
+    }
+    let unlabelled = Namespace::default();
+    let found = context.namespace.or_else(|| context.objects.namespace(namespace).map(Arc::as_ref));
+    let home = match (found, context.settings.absent_namespace) {
+        (Some(home), _) => home,
+        (None, AbsentNamespace::Exists) => &unlabelled,
+        (None, AbsentNamespace::Unknown) => return skipped(Skip::UnknownNamespace, None, Vec::new()),
+    };
+    let mut warnings = Vec::new();
+    let opt_out = OptOuts::read(&view, home, &mut warnings);
+    let workload = topmost_owner(&view, namespace, context.objects);
+    let profile = context.objects.profiles().find(&Candidate {
+        namespace_labels: &home.labels,
+        labels: &view.labels,
+        pool: pool(&view, home),
+        workload_kind: &workload.kind,
+    });
+    let Some(profile) = profile else {
+        let skip = opt_out.honoured(OptOut::Pod, &mut Vec::new()).unwrap_or(Skip::NoProfile);
+        return skipped(skip, None, warnings);
+    };
+    if let Some(skip) = why_not(profile, &view, opt_out, &mut warnings) {
+        return skipped(skip, Some(profile), warnings);
+    }
+    let limit_ranges: Vec<_> = context.objects.limit_ranges(namespace).cloned().collect();
+    let lookup = Lookup {
+        objects: context.objects,
+        namespace,
+        pod_name: view.name,
+        workload: &workload,
+        now: context.now,
+    };
+    let plan = plan(&Inputs { pod: &view, profile, limit_ranges: &limit_ranges, lookup });
+    answer(pod, &view, profile, plan, warnings)
+}
+
+fn why_not(
+    profile: &Profile,
+    pod: &PodView<'_>,
+    opt_out: OptOuts,
+    warnings: &mut Vec<String>,
+) -> Option<Skip> {
+    if let Some(skip) = opt_out.honoured(profile.opt_out, warnings) {
+        Some(skip)
+    } else if profile.mode == Mode::Off {
+        Some(Skip::ProfileOff)
+    } else if !profile.apply {
+        Some(Skip::NotApplied)
+    } else if profile.guaranteed_pods == GuaranteedPods::Skip && is_guaranteed(pod) {
+        Some(Skip::Guaranteed)
+    } else {
+        None
+    }
+}
+
+fn answer(
+    received: &Pruned,
+    pod: &PodView<'_>,
+    profile: &Arc<Profile>,
+    plan: Plan,
+    warnings: Vec<String>,
+) -> Decision {
+    let annotations =
+        Annotations { record: write_record(profile, &plan.lines), applied: plan.applied(&profile.name) };
+    let patch = patch::build(pod, &plan, &annotations);
+    let mut answer = Answer {
+        changed: annotations.applied.clone(),
+        profile: Some(profile.name.clone()),
+        warnings,
+        ..Answer::allow(if patch.is_empty() { Outcome::Unchanged } else { Outcome::Applied })
+    };
+    let checked =
+        if patch.is_empty() { Ok(()) } else { self_check::check(received, pod, &plan, &annotations, &patch) };
+    let self_check = checked.err();
+    match &self_check {
+        None => answer.patch = patch,
+        Some(error) => {
+            answer.outcome = Outcome::Error;
+            answer.changed = None;
+            answer.warnings.insert(0, format!("plimsoll: pod left untouched: {error}"));
+        }
+    }
+    Decision { answer, profile: Some(Arc::clone(profile)), plan, self_check }
+}
+
+fn skipped(skip: Skip, profile: Option<&Arc<Profile>>, warnings: Vec<String>) -> Decision {
+    let answer = Answer {
+        profile: profile.map(|profile| profile.name.clone()),
+        warnings,
+        ..Answer::allow(Outcome::Skipped(skip))
+    };
+    Decision { answer, profile: profile.map(Arc::clone), plan: Plan::default(), self_check: None }
+}
+
+/// The pool a pod belongs to: administrators set it on the namespace, else it is the pod's own label,
+/// else what its node selector asks for.
+fn pool<'a>(pod: &'a PodView<'_>, namespace: &'a Namespace) -> Option<&'a str> {
+    namespace
+        .labels
+        .get(keys::POOL)
+        .or_else(|| pod.labels.get(keys::POOL))
+        .map(String::as_str)
+        .or_else(|| pod.node_selector?.get(keys::POOL).and_then(Value::as_str))
+}
+
+/// Who says that the pod is to be left alone.
+#[derive(Clone, Copy)]
+struct OptOuts {
+    pod: bool,
+    namespace: bool,
+}
+
+impl OptOuts {
+    fn read(pod: &PodView<'_>, namespace: &Namespace, warnings: &mut Vec<String>) -> Self {
+        let of = |map: &BTreeMap<String, String>| map.get(keys::OVERCOMMIT).cloned();
+        let mut opts_out = |value: Option<&str>, place: &str| match value {
+            None => false,
+            Some(value) if OPT_OUT_VALUES.contains(&value) => true,
+            Some(value) => {
+                warnings.push(format!(
+                    "plimsoll: {place} {}: {value:?} is ignored; \"disabled\", \"false\" or \"off\" opt out",
+                    keys::OVERCOMMIT
+                ));
+                false
+            }
+        };
+        let on_pod = match pod.annotations.and_then(|annotations| annotations.get(keys::OVERCOMMIT)) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(other) => Some(other.to_string()),
+        };
+        let by_pod = opts_out(on_pod.as_deref(), "annotation");
+        let by_annotation = opts_out(of(&namespace.annotations).as_deref(), "namespace annotation");
+        let by_label = opts_out(of(&namespace.labels).as_deref(), "namespace label");
+        Self { pod: by_pod, namespace: by_annotation || by_label }
+    }
+
+    fn honoured(self, allowed: OptOut, warnings: &mut Vec<String>) -> Option<Skip> {
+        let (pod, namespace) = match allowed {
+            OptOut::Pod => (true, true),
+            OptOut::Namespace => (false, true),
+            OptOut::None => (false, false),
+        };
+        if self.pod && pod {
+            return Some(Skip::PodOptOut);
+        }
+        if self.namespace && namespace {
+            return Some(Skip::NamespaceOptOut);
+        }
+        if self.pod || self.namespace {
+            warnings.push(format!(
+                "plimsoll: {} is ignored here: the profile's optOut does not allow it",
+                keys::OVERCOMMIT
+            ));
+        }
+        None
+    }
+}

@@ -1,0 +1,22 @@
+//! From an `AdmissionReview` to its answer.
+//!
+//! ```text
+//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> response::write -> bytes
+//!                         \-> validate::decide ------------------/
+//! ```
+
+mod decide;
+mod envelope;
+mod patch;
+mod response;
+mod self_check;
+mod skip;
+mod validate;
+
+pub use decide::{AbsentNamespace, Context, Decision, Settings, decide, mutate, needs_namespace};
+pub use envelope::{EnvelopeError, Review, Stage, Version, read};
+pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
+pub use response::{ANNOTATIONS_LIMIT, Answer, Outcome, write};
+pub use self_check::SelfCheckError;
+pub use skip::Skip;
+pub use validate::validate;

@@ -1,0 +1,35 @@
+//! `/validate`: objects of our own group.
+
+use serde_json::Value;
+
+use crate::admission::envelope::Review;
+use crate::admission::response::{Answer, Outcome};
+use crate::admission::skip::Skip;
+use crate::problem::join;
+use crate::profile;
+
+/// Judges the object of a review. Anything that is not ours is allowed.
+pub fn validate(review: &Review<'_>) -> Answer {
+    if review.group != "plimsoll.dev" || review.kind != "OvercommitProfile" {
+        return Answer::allow(Outcome::Skipped(Skip::Kind));
+    }
+    if !review.sub_resource.is_empty() {
+        return Answer::allow(Outcome::Skipped(Skip::SubResource));
+    }
+    if review.operation != "CREATE" && review.operation != "UPDATE" {
+        return Answer::allow(Outcome::Skipped(Skip::Operation));
+    }
+    let empty = Value::Null;
+    let object = review.object.as_ref().map_or(&empty, |object| &object.0);
+    let Err(problems) = profile::from_manifest(object) else {
+        return Answer::allow(Outcome::Unchanged);
+    };
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(&review.name);
+    let message = format!("OvercommitProfile {name:?} is not valid: {}", join(&problems));
+    let old_spec = review.old_object.as_ref().and_then(|old| old.0.get("spec"));
+    // A label or finalizer of a profile that was bad before can still be changed.
+    if review.operation == "UPDATE" && old_spec.is_some() && old_spec == object.get("spec") {
+        return Answer { warnings: vec![message], ..Answer::allow(Outcome::Unchanged) };
+    }
+    Answer::deny(message)
+}

@@ -1,0 +1,38 @@
+//! A quantity with the text it was written in.
+
+use plimsoll_quantity::Quantity;
+use serde_json::{Map, Value};
+
+use crate::resource::Resource;
+
+/// A quantity and its text, so that a value that does not change keeps how it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Amount {
+    /// Nano-units.
+    pub nanos: i128,
+    /// As received, or canonical if we computed it.
+    pub text: String,
+}
+
+impl Amount {
+    /// A value that we computed.
+    pub fn computed(resource: Resource, nanos: i128) -> Self {
+        Self { nanos, text: Quantity::from_nanos(nanos, resource.format()).to_string() }
+    }
+
+    /// A value as it stands in a resource list. `None`: absent. `Some(Err)`: unreadable, with the text.
+    pub fn read(list: Option<&Map<String, Value>>, name: &str) -> Option<Result<Self, String>> {
+        let text = match list?.get(name)? {
+            Value::Null => return None,
+            Value::String(text) => text.trim().to_owned(),
+            Value::Number(number) => number.to_string(),
+            other => return Some(Err(other.to_string())),
+        };
+        Some(Self::parse(&text).ok_or(text))
+    }
+
+    /// A value from its text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Quantity::parse(text).ok().map(|quantity| Self { nanos: quantity.nanos(), text: text.to_owned() })
+    }
+}

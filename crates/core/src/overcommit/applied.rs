@@ -1,0 +1,59 @@
+//! The text of the annotation `plimsoll.dev/applied`: what was lowered, for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::overcommit::{Line, Plan};
+
+/// Longer texts are cut: a person reads the beginning, and the annotation's size counts.
+const LIMIT: usize = 1024;
+
+impl Plan {
+    /// As in `static(shared-pool): app cpu 1 -> 500m, memory 1Gi -> 717Mi; proxy cpu 200m -> 100m`. `None`
+    /// if nothing is below its original.
+    pub fn applied(&self, profile: &str) -> Option<String> {
+        let mut by_rule: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+        for line in self.lines.iter().filter(|line| line.lowered()) {
+            by_rule.entry(line.rule.word()).or_default().push(line);
+        }
+        if by_rule.is_empty() {
+            return None;
+        }
+        let mut text = String::new();
+        let mut left_out = 0_usize;
+        for (rule, lines) in by_rule {
+            let mut last = None;
+            for line in lines {
+                let piece = piece(line, rule, profile, last, text.is_empty());
+                if text.len() + piece.len() > LIMIT {
+                    left_out += 1;
+                    continue;
+                }
+                text.push_str(&piece);
+                last = Some(&line.target);
+            }
+        }
+        if left_out > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "; and {left_out} more");
+        }
+        Some(text)
+    }
+}
+
+fn piece(
+    line: &Line,
+    rule: &str,
+    profile: &str,
+    last: Option<&crate::overcommit::Target>,
+    first: bool,
+) -> String {
+    let Line { target, resource, original, result, .. } = line;
+    let change = format!("{resource} {} -> {}", original.text, result.text);
+    match last {
+        Some(last) if last == target => format!(", {change}"),
+        Some(_) => format!("; {target} {change}"),
+        None if first => format!("{rule}({profile}): {target} {change}"),
+        None => format!("; {rule}({profile}): {target} {change}"),
+    }
+}

@@ -1,0 +1,330 @@
+//! The whole pod: every container and resource, then the pod-level request and bounds on sums.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_quantity::Rounding;
+
+use crate::keys;
+use crate::objects::LimitRange;
+use crate::overcommit::reason::Kept;
+use crate::overcommit::{Amount, Held, Lookup, PodBounds, Record, Rule, final_resources, lower, pod_level};
+use crate::pod::{Container, Part, Place, PodView};
+use crate::profile::{Mode, OptOut, Profile};
+use crate::resource::Resource;
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The pod as received.
+    pub pod: &'a PodView<'a>,
+    /// The profile that it falls under.
+    pub profile: &'a Profile,
+    /// The `LimitRange`s of its namespace.
+    pub limit_ranges: &'a [Arc<LimitRange>],
+    /// Where its recommendations are.
+    pub lookup: Lookup<'a>,
+}
+
+/// Whose request a line is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// `spec.containers[index]`.
+    Container {
+        /// Position in the list.
+        index: usize,
+        /// The container's name.
+        name: String,
+    },
+    /// `spec.initContainers[index]`.
+    InitContainer {
+        /// Position in the list.
+        index: usize,
+        /// The container's name.
+        name: String,
+    },
+    /// `spec.resources`.
+    Pod,
+}
+
+/// What happens to one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Whose request.
+    pub target: Target,
+    /// Of which resource.
+    pub resource: Resource,
+    /// The request as received; the limit where only a limit is given, as the API server defaults it.
+    pub received: Amount,
+    /// Whether the request itself is written in the pod.
+    pub explicit: bool,
+    /// The request that the pod's author wrote.
+    pub original: Amount,
+    /// The limit, which never changes.
+    pub limit: Option<Amount>,
+    /// The request that is right.
+    pub result: Amount,
+    /// The rule that gave it.
+    pub rule: Rule,
+    /// The bound that changed it, if one did.
+    pub held: Option<Held>,
+    /// The result must be written although it is no lower than the original.
+    pub write: bool,
+}
+
+/// The lines of a pod, in the order of the patch: containers, init containers, the pod; resources by
+/// name within each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// One for each request that the profile's resources cover.
+    pub lines: Vec<Line>,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container { name, .. } | Self::InitContainer { name, .. } => f.write_str(name),
+            Self::Pod => f.write_str("pod"),
+        }
+    }
+}
+
+impl Line {
+    /// Whether the result is below the original.
+    pub fn lowered(&self) -> bool {
+        self.result.nanos < self.original.nanos
+    }
+
+    /// Whether the pod must be patched.
+    pub fn changes(&self) -> bool {
+        self.write || self.result.nanos != self.received.nanos
+    }
+
+    /// Why the result is what it is, in words.
+    pub fn why(&self) -> String {
+        match &self.held {
+            Some(held) => format!("{}; {held}", self.rule),
+            None => self.rule.to_string(),
+        }
+    }
+}
+
+/// What the requests of a pod become.
+pub fn plan(inputs: &Inputs<'_>) -> Plan {
+    let annotation = |key| inputs.pod.annotation(key);
+    let record = Record::read(annotation(keys::ORIGINAL_RESOURCES));
+    if inputs.profile.opt_out != OptOut::None {
+        let vpa = final_resources(annotation(keys::VPA_UPDATES));
+        return build(inputs, &Beliefs { record, vpa, doubted: BTreeSet::new() });
+    }
+    // Nobody may opt out, so the pod's own annotations count only where they change nothing: a record is
+    // believed if the profile, applied to it, gives just the request that is there. That is our own
+    // result coming back; a record made up to escape the profile gives another figure.
+    let mut beliefs = Beliefs { record, vpa: BTreeSet::new(), doubted: BTreeSet::new() };
+    let first = build(inputs, &beliefs);
+    beliefs.doubted = first
+        .lines
+        .iter()
+        .filter(|line| line.result.nanos != line.received.nanos)
+        .map(|line| (line.target.clone(), line.resource))
+        .collect();
+    if beliefs.doubted.is_empty() { first } else { build(inputs, &beliefs) }
+}
+
+/// Which of the pod's annotations are believed.
+struct Beliefs {
+    record: Record,
+    vpa: BTreeSet<Resource>,
+    doubted: BTreeSet<(Target, Resource)>,
+}
+
+/// A container's request of one resource, on its way to a line.
+pub(super) struct Cell {
+    pub(super) part: Part,
+    pub(super) line: Line,
+    /// Left as it was, whatever the profile says.
+    pub(super) fixed: bool,
+}
+
+/// One resource of a pod.
+pub(super) struct Column<'a> {
+    pub(super) inputs: &'a Inputs<'a>,
+    pub(super) resource: Resource,
+    pub(super) cells: Vec<Cell>,
+    /// The pod-level request, where there is one for this resource.
+    pub(super) pod: Option<Line>,
+}
+
+fn build(inputs: &Inputs<'_>, beliefs: &Beliefs) -> Plan {
+    let mut lines = Vec::new();
+    for resource in resources(inputs.profile) {
+        let mut column = column(inputs, beliefs, resource);
+        pod_level::settle(&mut column);
+        lines.extend(column.cells.into_iter().map(|cell| cell.line));
+        lines.extend(column.pod);
+    }
+    lines.sort_by(|a, b| (&a.target, a.resource).cmp(&(&b.target, b.resource)));
+    Plan { lines }
+}
+
+/// The resources that a profile may change.
+fn resources(profile: &Profile) -> BTreeSet<Resource> {
+    let fixed = profile.fixed.factors.keys().copied();
+    let dynamic = profile.dynamic.resources.iter().copied();
+    match profile.mode {
+        Mode::Off => BTreeSet::new(),
+        Mode::Static => fixed.collect(),
+        Mode::Dynamic => dynamic.collect(),
+        Mode::StaticThenDynamic => fixed.chain(dynamic).collect(),
+    }
+}
+
+fn column<'a>(inputs: &'a Inputs<'a>, beliefs: &Beliefs, resource: Resource) -> Column<'a> {
+    let mut column = Column { inputs, resource, cells: Vec::new(), pod: None };
+    for container in &inputs.pod.containers {
+        column.cells.extend(received(inputs, beliefs, container, resource));
+    }
+    column.pod = pod_level::received(&column, |target, request, limit| {
+        believed(beliefs, target, resource, request, limit)
+    });
+    let direction = if column.pod.is_some() { Rounding::Down } else { Rounding::Up };
+    for cell in column.cells.iter_mut().filter(|cell| !cell.fixed) {
+        lower_cell(inputs, cell, direction);
+    }
+    column
+}
+
+/// A container's request as received, with its original.
+fn received(
+    inputs: &Inputs<'_>,
+    beliefs: &Beliefs,
+    container: &Container<'_>,
+    resource: Resource,
+) -> Option<Cell> {
+    let (target, part) = place(container);
+    let request = Amount::read(container.resources.requests, resource.name());
+    let limit = Amount::read(container.resources.limits, resource.name());
+    let explicit = request.is_some();
+    let (request, limit, unreadable) = match (request, limit) {
+        (Some(Err(text)), _) | (_, Some(Err(text))) => (None, None, Some(text)),
+        (request, limit) => (request.and_then(Result::ok), limit.and_then(Result::ok), None),
+    };
+    if let Some(text) = unreadable {
+        let amount = Amount { nanos: 0, text: text.clone() };
+        return Some(kept(target, part, resource, amount, None, explicit, Kept::Unreadable(text)));
+    }
+    let request = request.or_else(|| limit.clone()).filter(|request| request.nanos > 0)?;
+    let above_limit = limit.as_ref().is_some_and(|limit| request.nanos > limit.nanos);
+    let original = believed(beliefs, &target, resource, &request, limit.as_ref());
+    let why_kept = if !unique_name(inputs.pod, container) {
+        Some(Kept::Unnamed)
+    } else if part == Part::App && beliefs.vpa.contains(&resource) {
+        Some(Kept::Vpa)
+    } else if above_limit && original.is_none() {
+        Some(Kept::AboveLimit)
+    } else {
+        None
+    };
+    if let Some(why) = why_kept {
+        return Some(kept(target, part, resource, request, limit, explicit, why));
+    }
+    let original = original.unwrap_or_else(|| request.clone());
+    let mut cell = kept(target, part, resource, request, limit, explicit, Kept::NoRule(String::new()));
+    cell.line.result = original.clone();
+    cell.line.original = original;
+    cell.fixed = false;
+    Some(cell)
+}
+
+fn believed(
+    beliefs: &Beliefs,
+    target: &Target,
+    resource: Resource,
+    request: &Amount,
+    limit: Option<&Amount>,
+) -> Option<Amount> {
+    if beliefs.doubted.contains(&(target.clone(), resource)) {
+        return None;
+    }
+    beliefs.record.original(target, resource, request, limit)
+}
+
+fn kept(
+    target: Target,
+    part: Part,
+    resource: Resource,
+    request: Amount,
+    limit: Option<Amount>,
+    explicit: bool,
+    why: Kept,
+) -> Cell {
+    let line = Line {
+        target,
+        resource,
+        original: request.clone(),
+        result: request.clone(),
+        received: request,
+        explicit,
+        limit,
+        rule: Rule::Keep(why),
+        held: None,
+        write: false,
+    };
+    Cell { part, line, fixed: true }
+}
+
+fn lower_cell(inputs: &Inputs<'_>, cell: &mut Cell, direction: Rounding) {
+    let line = &mut cell.line;
+    let (resource, original) = (line.resource, line.original.nanos);
+    let name = line.target.to_string();
+    let ruled = lower::rule(inputs.profile, &inputs.lookup, &name, resource, original);
+    line.rule = ruled.rule;
+    let Some(wanted) = ruled.wanted else {
+        if matches!(line.rule, Rule::Dynamic { .. }) {
+            line.held = Some(Held::Original);
+        }
+        return;
+    };
+    match lower::rounded(inputs.profile, resource, wanted, original, direction) {
+        Ok((value, held)) => line.set(value, held),
+        Err(why) => {
+            line.rule = Rule::Keep(why);
+            return;
+        }
+    }
+    let limit = line.limit.as_ref().map(|limit| limit.nanos);
+    let bounds = PodBounds::new(inputs.limit_ranges);
+    if let Some((value, held)) =
+        lower::within_container_bounds(&bounds, resource, line.result.nanos, original, limit)
+    {
+        line.set(value, Some(held));
+    }
+}
+
+impl Line {
+    /// Sets the result, keeping the original's text where the value is the same.
+    pub(super) fn set(&mut self, nanos: i128, held: Option<Held>) {
+        self.result = if nanos == self.original.nanos {
+            self.original.clone()
+        } else if nanos == self.received.nanos && self.explicit {
+            self.received.clone()
+        } else {
+            Amount::computed(self.resource, nanos)
+        };
+        self.held = held;
+    }
+}
+
+pub(super) fn place(container: &Container<'_>) -> (Target, Part) {
+    let name = container.name.to_owned();
+    match (container.place, container.sidecar) {
+        (Place::App(index), _) => (Target::Container { index, name }, Part::App),
+        (Place::Init(index), false) => (Target::InitContainer { index, name }, Part::Init),
+        (Place::Init(index), true) => (Target::InitContainer { index, name }, Part::Sidecar),
+    }
+}
+
+fn unique_name(pod: &PodView<'_>, container: &Container<'_>) -> bool {
+    !container.name.is_empty() && pod.containers.iter().filter(|c| c.name == container.name).count() == 1
+}
