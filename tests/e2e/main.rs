@@ -28,10 +28,11 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let options = Options::parse(std::env::args().skip(1));
+    let all = scenarios::all();
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
     // An interrupted run drops what it holds, and with it every process it started.
     tokio::select! {
-        code = run(&scenarios::all(), &options) => code,
+        code = run(&all, &options) => code,
         _ = terminate.recv() => ExitCode::from(143),
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),
     }

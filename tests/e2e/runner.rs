@@ -53,7 +53,9 @@ impl Options {
 pub(crate) async fn run(all: &[Scenario], options: &Options) -> ExitCode {
     let chosen: Vec<&Scenario> = all.iter().filter(|scenario| options.wants(scenario.name)).collect();
     if options.list {
-        chosen.iter().for_each(|scenario| println!("{}: test", scenario.name));
+        for scenario in chosen {
+            println!("{}: test", scenario.name);
+        }
         return ExitCode::SUCCESS;
     }
     let start = Instant::now();
@@ -78,7 +80,9 @@ pub(crate) async fn run(all: &[Scenario], options: &Options) -> ExitCode {
     }
     if !failures.is_empty() {
         println!("\nfailures:");
-        failures.iter().for_each(|(name, error)| println!("\n---- {name} ----\n{error:?}"));
+        for (name, error) in &failures {
+            println!("\n---- {name} ----\n{error:?}");
+        }
     }
     let verdict = if failures.is_empty() { "ok" } else { "FAILED" };
     println!(

@@ -101,7 +101,7 @@ impl MountedSecret {
 
     /// Replaces the content in one step.
     pub(crate) fn update(&self, identity: &Identity) -> Result<()> {
-        let version = (1..)
+        let version = (1..=u32::MAX)
             .map(|n| format!("..version_{n}"))
             .find(|name| !self.dir.join(name).exists())
             .context("no free folder name")?;

@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use http::Request;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -179,7 +180,8 @@ impl Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let namespace = self.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let namespace =
+            self.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
         write!(f, "{} {namespace}{}", self.resource.kind, self.name.as_deref().unwrap_or("(generated name)"))
     }
 }

@@ -37,7 +37,8 @@ impl ControlPlane {
         let etcd = layout.etcd()?;
         let mut api_server = layout.api_server()?;
         let kubeconfig = layout.kubeconfig("admin");
-        let cluster = Cluster::connect(&kubeconfig, Kubectl::new(bin.join("kubectl"), kubeconfig.clone())).await?;
+        let cluster =
+            Cluster::connect(&kubeconfig, Kubectl::new(bin.join("kubectl"), kubeconfig.clone())).await?;
         // The first start on a cold disk reads a program of 120 MB.
         until_within(Duration::from_secs(180), "the API server", async || {
             api_server.check()?;
@@ -294,5 +295,6 @@ fn node(index: usize) -> serde_json::Value {
 fn is_ready(node: &serde_json::Value) -> bool {
     let conditions = node.pointer("/status/conditions").and_then(serde_json::Value::as_array);
     let untainted = node.pointer("/spec/taints").is_none();
-    untainted && conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+    untainted
+        && conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
 }

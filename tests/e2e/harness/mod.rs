@@ -20,8 +20,11 @@ pub(crate) use world::World;
 /// Fails the scenario, naming what was compared, unless both sides are equal.
 macro_rules! check_eq {
     ($got:expr, $want:expr, $($what:tt)+) => {{
-        let (got, want) = (&$got, &$want);
-        anyhow::ensure!(got == want, "{}: got {:?}, want {:?}", format!($($what)+), got, want);
+        match (&$got, &$want) {
+            (got, want) => {
+                anyhow::ensure!(got == want, "{}: got {:?}, want {:?}", format!($($what)+), got, want);
+            }
+        }
     }};
 }
 pub(crate) use check_eq;

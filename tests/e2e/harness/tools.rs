@@ -54,10 +54,9 @@ impl Kubectl {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().with_context(|| {
-                format!("run {}: install kubectl or build the control plane", self.program.display())
-            })?;
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().with_context(|| {
+            format!("run {}: install kubectl or build the control plane", self.program.display())
+        })?;
         if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
             pipe.write_all(text.as_bytes())?;
         }

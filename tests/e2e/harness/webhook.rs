@@ -44,7 +44,8 @@ impl TestWebhook {
         identity: &Identity,
         mutate: impl Fn(&Value) -> Vec<Value> + Send + Sync + 'static,
     ) -> Result<Self> {
-        let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<_, _>>()?;
+        let chain =
+            CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<_, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?

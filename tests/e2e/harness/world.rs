@@ -44,7 +44,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn create() -> Result<Self> {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("e2e").join(std::process::id().to_string());
+        let dir =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("e2e").join(std::process::id().to_string());
         fs::create_dir_all(&dir)?;
         let (control_plane, cluster) = control_plane(&dir).await?;
         let host = env::var("PLIMSOLL_E2E_HOST").unwrap_or_else(|_| "localhost".into());
@@ -194,7 +195,8 @@ impl World {
 
 /// The cluster of KUBECONFIG, else a new one.
 async fn control_plane(dir: &Path) -> Result<(Option<ControlPlane>, Cluster)> {
-    if let Some(kubeconfig) = env::var_os("KUBECONFIG").map(PathBuf::from).filter(|path| !path.as_os_str().is_empty())
+    if let Some(kubeconfig) =
+        env::var_os("KUBECONFIG").map(PathBuf::from).filter(|path| !path.as_os_str().is_empty())
     {
         eprintln!("using the cluster of {}", kubeconfig.display());
         let kubectl = tools::control_plane().map_or_else(|_| "kubectl".into(), |bin| bin.join("kubectl"));
@@ -210,15 +212,18 @@ async fn control_plane(dir: &Path) -> Result<(Option<ControlPlane>, Cluster)> {
         );
         return Ok((None, cluster));
     }
-    let (control_plane, cluster) = ControlPlane::start(&tools::control_plane()?, &dir.join("cluster")).await?;
+    let (control_plane, cluster) =
+        ControlPlane::start(&tools::control_plane()?, &dir.join("cluster")).await?;
     eprintln!("control plane ready: KUBECONFIG={}", control_plane.kubeconfig().display());
     Ok((Some(control_plane), cluster))
 }
 
 /// The server gets its own service account's rights and no more: a missing verb in the manifests fails here.
 fn server_kubeconfig(cluster: &Cluster, file: &Path) -> Result<()> {
-    let token =
-        cluster.kubectl.run(["create", "token", "plimsoll", "--namespace", NAMESPACE, "--duration=8h"], None)?;
-    let admin = cluster.kubectl.run(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"], None)?;
+    let token = cluster
+        .kubectl
+        .run(["create", "token", "plimsoll", "--namespace", NAMESPACE, "--duration=8h"], None)?;
+    let admin =
+        cluster.kubectl.run(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"], None)?;
     kubeconfig_of(&serde_json::from_str(&admin)?, token.trim(), file)
 }

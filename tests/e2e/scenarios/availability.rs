@@ -18,7 +18,8 @@ pub(super) async fn server_gone(world: &World) -> Result<()> {
     let created = world.cluster.create(&object).await?;
     check_eq!(cpu(&created, "app")?, "1", "cpu");
     check_eq!(annotation(&created, ORIGINAL), None, "originals");
-    until("the pod to run", async || Ok(is_running(&world.cluster.get(&object).await?).then_some(()))).await?;
+    until("the pod to run", async || Ok(is_running(&world.cluster.get(&object).await?).then_some(())))
+        .await?;
     world.before().await?;
     world.lowers(&namespace, "500m").await
 }
@@ -36,7 +37,8 @@ pub(super) async fn certificate_replaced_twice(world: &World) -> Result<()> {
             Ok(Some(()))
         })
         .await?;
-        let created = world.cluster.create(&gated_pod(&namespace, &format!("pod-{serial}"), &[app()])).await?;
+        let created =
+            world.cluster.create(&gated_pod(&namespace, &format!("pod-{serial}"), &[app()])).await?;
         check_eq!(cpu(&created, "app")?, "500m", "cpu with certificate {serial}");
     }
     world.server.lock().await.as_mut().context("no server")?.check()

@@ -4,7 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::harness::objects::{
-    APPLIED, ORIGINAL, annotation, app, container, cpu, figure, gated_pod, is_running, originals, pod, profile,
+    APPLIED, ORIGINAL, annotation, app, container, cpu, figure, gated_pod, is_running, originals, pod,
+    profile,
 };
 use crate::harness::world::SCENARIO;
 use crate::harness::{World, check_eq, until};
@@ -55,7 +56,8 @@ pub(super) async fn init_container_and_sidecar(world: &World) -> Result<()> {
     let mut sidecar = container("proxy", &json!({"requests": {"cpu": "400m"}}));
     sidecar["restartPolicy"] = "Always".into();
     let mut object = pod(&namespace, "one", &[app()]);
-    object["spec"]["initContainers"] = json!([container("setup", &json!({"requests": {"cpu": "3"}})), sidecar]);
+    object["spec"]["initContainers"] =
+        json!([container("setup", &json!({"requests": {"cpu": "3"}})), sidecar]);
     let created = world.cluster.create(&object).await?;
     for (rule, name, want) in [
         ("the app container", "app", "500m"),

@@ -72,7 +72,7 @@ pub(super) async fn stateful_set(world: &World) -> Result<()> {
     check_template(world, &set).await
 }
 
-/// Profiles can be for certain kinds of workload; a Job's pods without a CronJob are of kind Job.
+/// Profiles can be for certain kinds of workload; the pods of a job that nothing owns are of kind `Job`.
 pub(super) async fn job(world: &World) -> Result<()> {
     let namespace = world.halved("job").await?;
     world.profile("job-kind", &kinds("job", &["Job"], "0.3")).await?;
@@ -83,7 +83,7 @@ pub(super) async fn job(world: &World) -> Result<()> {
     lowered_by_kind(world, &namespace, async || world.cluster.create(&job).await.map(drop), &job).await
 }
 
-/// A Job that a CronJob owns is the CronJob's: its owner is looked up.
+/// A job that a `CronJob` made belongs to that: the job's owner is looked up.
 pub(super) async fn cron_job(world: &World) -> Result<()> {
     let namespace = world.halved("cron-job").await?;
     world.profile("cron-kind", &kinds("cron-job", &["CronJob"], "0.3")).await?;
