@@ -81,7 +81,7 @@ pub(crate) async fn run(all: &[Scenario], options: &Options) -> ExitCode {
     if !failures.is_empty() {
         println!("\nfailures:");
         for (name, error) in &failures {
-            println!("\n---- {name} ----\n{error:?}");
+            println!("\n---- {name} ----\n{error:#}");
         }
     }
     let verdict = if failures.is_empty() { "ok" } else { "FAILED" };
@@ -99,7 +99,7 @@ async fn one(scenario: &Scenario, world: &World) -> Result<()> {
     let outcome = attempt(scenario, world).await;
     let outcome = match (outcome, world.after().await) {
         (Ok(()), cleaned) => cleaned.map_err(|error| error.context("cleaning up")),
-        (Err(error), _) => Err(anyhow!("{error:?}\n\nthe server's last words: {}", world.server_log().await)),
+        (Err(error), _) => Err(anyhow!("{error:#}\n\nthe server's last words: {}", world.server_log().await)),
     };
     let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
     println!("test {} ... {verdict} <{:.1}s>", scenario.name, start.elapsed().as_secs_f64());

@@ -40,12 +40,12 @@ impl ControlPlane {
         let cluster =
             Cluster::connect(&kubeconfig, Kubectl::new(bin.join("kubectl"), kubeconfig.clone())).await?;
         // The first start on a cold disk reads a program of 120 MB.
-        until_within(Duration::from_secs(180), "the API server", async || {
-            api_server.check()?;
-            cluster.ready().await.map(Some)
+        until_within(Duration::from_secs(180), "the API server", async || match api_server.check() {
+            Ok(()) => cluster.ready().await.map(|()| Some(Ok(()))),
+            Err(ended) => Ok(Some(Err(ended))),
         })
         .await
-        .with_context(|| api_server.tail())?;
+        .with_context(|| api_server.tail())??;
         let mut control_plane = Self {
             kwok: layout.kwok()?,
             scheduler: layout.scheduler()?,

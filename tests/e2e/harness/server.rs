@@ -65,15 +65,17 @@ impl Server {
     /// Waits until the Service sends connections here.
     pub(crate) async fn routed(&mut self) -> Result<()> {
         until(format!("{} to be ready", self.name), async || {
-            self.process.check()?;
+            if let Err(ended) = self.process.check() {
+                return Ok(Some(Err(ended)));
+            }
             let said = http_get(self.probes, "/readyz").await;
             if self.service.routes_to(&self.name) {
-                return Ok(Some(()));
+                return Ok(Some(Ok(())));
             }
             said.map(|(code, body)| anyhow::bail!("readyz: {code}: {body}"))?
         })
         .await
-        .with_context(|| self.process.tail())
+        .with_context(|| self.process.tail())?
     }
 
     pub(crate) fn check(&mut self) -> Result<()> {
