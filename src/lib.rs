@@ -1,1 +1,12 @@
-//! Plimsoll.
+//! The Plimsoll server and its commands.
+//!
+//! Decisions are in `plimsoll-core`; here is everything around them: sockets, files, the cluster.
+
+pub mod admission;
+pub mod cli;
+pub mod config;
+pub mod input;
+pub mod metrics;
+pub mod server;
+pub mod telemetry;
+pub mod yaml;

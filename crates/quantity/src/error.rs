@@ -2,7 +2,7 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 
 /// How much of a wrong text an error shows.
-const SHOWN_CHARS: usize = 32;
+const SHOWN_CHARS: usize = 48;
 
 /// Why a text is not a [`Quantity`](crate::Quantity).
 ///
@@ -54,7 +54,7 @@ impl fmt::Display for ParseQuantityError {
             }
             Self::InvalidNumber { text } => write!(
                 f,
-                "\"{text}\" is not a quantity: it must begin with a decimal number, such as \"500m\" or \"1.5Gi\""
+                "\"{text}\" is not a quantity: it must begin with a decimal number, such as \"500m\" or \"1.5Gi\", without blanks"
             ),
             Self::InvalidSuffix { text, suffix } => write!(
                 f,

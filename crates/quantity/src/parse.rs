@@ -1,8 +1,5 @@
-use crate::quantity::NANOS_PER_UNIT;
+use crate::quantity::{BINARY_CAP_NANOS, NANOS_PER_UNIT};
 use crate::{Format, ParseQuantityError, Quantity};
-
-/// 2⁶³ - 1 units: Kubernetes caps every value with a binary suffix here, silently.
-const BINARY_CAP_NANOS: u128 = i64::MAX.unsigned_abs() as u128 * NANOS_PER_UNIT.unsigned_abs();
 
 /// So many digits always fit in a `u64`, and only with so many does Kubernetes keep a decimal text.
 const SHORT_DIGITS: usize = 18;

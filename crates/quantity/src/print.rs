@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::quantity::NANOS_PER_UNIT;
+use crate::quantity::{BINARY_CAP_NANOS, NANOS_PER_UNIT};
 use crate::{Format, Quantity};
 
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -39,7 +39,8 @@ fn write_quantity(out: &mut impl fmt::Write, quantity: &Quantity) -> fmt::Result
 fn binary_parts(magnitude: u128) -> Option<(u128, &'static str)> {
     let units_per = NANOS_PER_UNIT.unsigned_abs();
     let mut mantissa = magnitude / units_per;
-    if mantissa < 1024 || !magnitude.is_multiple_of(units_per) {
+    // Above the cap a binary suffix would read back as less.
+    if mantissa < 1024 || magnitude > BINARY_CAP_NANOS || !magnitude.is_multiple_of(units_per) {
         return None;
     }
     let mut suffixes = BINARY_SUFFIXES.iter();

@@ -8,13 +8,16 @@ use crate::parse;
 pub(crate) const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
+/// 2⁶³ - 1 units: Kubernetes caps every value with a binary suffix here, silently.
+pub(crate) const BINARY_CAP_NANOS: u128 = i64::MAX.unsigned_abs() as u128 * NANOS_PER_UNIT.unsigned_abs();
+
 /// The family of suffixes a quantity is printed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Powers of ten by letter: `n`, `u`, `m`, none, `k`, `M`, `G`, `T`, `P`, `E`.
     DecimalSi,
-    /// Powers of 1024: `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei`. Values that are not whole, or below 1024 in
-    /// magnitude, are printed as [`Format::DecimalSi`] instead.
+    /// Powers of 1024: `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei`. A value that is not whole, is below 1024 in
+    /// magnitude, or is above the cap of 2⁶³ - 1 is printed as [`Format::DecimalSi`] instead.
     BinarySi,
     /// Powers of ten by exponent: `e3`, `e-6`.
     DecimalExponent,

@@ -83,7 +83,7 @@ pub fn write(review: &Review<'_>, answer: &Answer) -> Vec<u8> {
             uid: review.uid,
             allowed: answer.denial.is_none(),
             status: answer.denial.as_deref().map(|message| Status {
-                status: "Failure",
+                result: "Failure",
                 message,
                 reason: "Forbidden",
                 code: 403,
@@ -142,7 +142,8 @@ struct Response<'a> {
 
 #[derive(Serialize)]
 struct Status<'a> {
-    status: &'static str,
+    #[serde(rename = "status")]
+    result: &'static str,
     message: &'a str,
     reason: &'static str,
     code: u16,

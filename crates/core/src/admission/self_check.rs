@@ -9,7 +9,7 @@ use crate::admission::patch::{Annotations, Operation};
 use crate::admission::response::ANNOTATIONS_LIMIT;
 use crate::keys;
 use crate::overcommit::{Amount, Plan, Target};
-use crate::pod::{Container, Place, PodView, Pruned, Resources};
+use crate::pod::{PodView, Pruned, Resources};
 
 /// What a patch would do wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -78,18 +78,9 @@ fn compare_resources(before: &PodView<'_>, after: &PodView<'_>, plan: &Plan) -> 
         return Err(SelfCheckError::Differs("spec.containers".to_owned()));
     }
     for (old, new) in before.containers.iter().zip(&after.containers) {
-        let target = target_of(old);
-        compare(&target, &old.resources, &new.resources, plan)?;
+        compare(&Target::of(old), &old.resources, &new.resources, plan)?;
     }
     compare(&Target::Pod, &before.pod_level, &after.pod_level, plan)
-}
-
-fn target_of(container: &Container<'_>) -> Target {
-    let name = container.name.to_owned();
-    match container.place {
-        Place::App(index) => Target::Container { index, name },
-        Place::Init(index) => Target::InitContainer { index, name },
-    }
 }
 
 /// Limits are as before; requests are as planned, and as before where nothing was planned.

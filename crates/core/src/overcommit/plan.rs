@@ -43,6 +43,8 @@ pub enum Target {
         index: usize,
         /// The container's name.
         name: String,
+        /// Whether it keeps running beside the app containers.
+        sidecar: bool,
     },
     /// `spec.resources`.
     Pod,
@@ -202,7 +204,8 @@ fn received(
     container: &Container<'_>,
     resource: Resource,
 ) -> Option<Cell> {
-    let (target, part) = place(container);
+    let target = Target::of(container);
+    let part = container.part();
     let request = Amount::read(container.resources.requests, resource.name());
     let limit = Amount::read(container.resources.limits, resource.name());
     let explicit = request.is_some();
@@ -316,12 +319,24 @@ impl Line {
     }
 }
 
-pub(super) fn place(container: &Container<'_>) -> (Target, Part) {
-    let name = container.name.to_owned();
-    match (container.place, container.sidecar) {
-        (Place::App(index), _) => (Target::Container { index, name }, Part::App),
-        (Place::Init(index), false) => (Target::InitContainer { index, name }, Part::Init),
-        (Place::Init(index), true) => (Target::InitContainer { index, name }, Part::Sidecar),
+impl Target {
+    /// The container as the target of a line.
+    pub fn of(container: &Container<'_>) -> Self {
+        let name = container.name.to_owned();
+        match container.place {
+            Place::App(index) => Self::Container { index, name },
+            Place::Init(index) => Self::InitContainer { index, name, sidecar: container.sidecar },
+        }
+    }
+
+    /// How its request enters the pod's sum; `None` for the pod itself.
+    pub const fn part(&self) -> Option<Part> {
+        match self {
+            Self::Container { .. } => Some(Part::App),
+            Self::InitContainer { sidecar: false, .. } => Some(Part::Init),
+            Self::InitContainer { sidecar: true, .. } => Some(Part::Sidecar),
+            Self::Pod => None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use plimsoll_quantity::Rounding;
 
-use crate::overcommit::plan::{Cell, Column, place};
+use crate::overcommit::plan::{Cell, Column};
 use crate::overcommit::reason::{Held, Kept, Rule};
 use crate::overcommit::{Amount, Line, PodBounds, Target, lower};
 use crate::pod::{Part, aggregate};
@@ -148,10 +148,10 @@ fn recommended(column: &Column<'_>) -> Result<i128, Option<&'static str>> {
     }
     let mut total: i128 = 0;
     for container in &column.inputs.pod.containers {
-        let (target, part) = place(container);
-        if part == Part::Init {
+        if container.part() == Part::Init {
             continue;
         }
+        let target = Target::of(container);
         let found = column.inputs.lookup.find(profile, container.name, resource).map_err(Some)?;
         let original = column.cells.iter().find(|c| c.line.target == target).map(|c| c.line.original.nanos);
         let part = original.map_or(found.expanded, |original| found.expanded.min(original));
@@ -164,7 +164,7 @@ fn recommended(column: &Column<'_>) -> Result<i128, Option<&'static str>> {
 fn limit_sum(column: &Column<'_>) -> Option<i128> {
     let limits = column.inputs.pod.containers.iter().map(|container| {
         let limit = Amount::read(container.resources.limits, column.resource.name());
-        (place(container).1, limit.and_then(Result::ok).map_or(0, |limit| limit.nanos))
+        (container.part(), limit.and_then(Result::ok).map_or(0, |limit| limit.nanos))
     });
     aggregate(limits).filter(|sum| *sum > 0)
 }

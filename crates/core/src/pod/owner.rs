@@ -55,7 +55,6 @@ pub fn topmost_owner(pod: &PodView<'_>, namespace: &str, objects: &Objects) -> W
     }
     match objects.owner_of(&owner.kind, namespace, &owner.name) {
         OwnerLookup::Controller(above) => above.clone(),
-        OwnerLookup::NoController => owner,
         OwnerLookup::Unknown if owner.kind == "ReplicaSet" => {
             let deployment = pod
                 .labels
@@ -71,6 +70,6 @@ pub fn topmost_owner(pod: &PodView<'_>, namespace: &str, objects: &Objects) -> W
                 None => owner,
             }
         }
-        OwnerLookup::Unknown => owner,
+        OwnerLookup::NoController | OwnerLookup::Unknown => owner,
     }
 }

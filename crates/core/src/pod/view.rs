@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::pod::Pruned;
+use crate::pod::{Part, Pruned};
 
 /// What makes a pod unreadable. The API server would refuse such a pod as well; it is left untouched.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -88,6 +88,17 @@ pub struct PodView<'a> {
     pub pod_level: Resources<'a>,
 }
 
+impl Container<'_> {
+    /// How its requests enter the pod's sum.
+    pub const fn part(&self) -> Part {
+        match (self.place, self.sidecar) {
+            (Place::App(_), _) => Part::App,
+            (Place::Init(_), false) => Part::Init,
+            (Place::Init(_), true) => Part::Sidecar,
+        }
+    }
+}
+
 impl<'a> PodView<'a> {
     /// Reads a pod.
     ///
@@ -141,7 +152,7 @@ impl<'a> PodView<'a> {
     }
 }
 
-fn container<'a>(place: Place, value: &'a Value) -> Result<Container<'a>, Malformed> {
+fn container(place: Place, value: &Value) -> Result<Container<'_>, Malformed> {
     let path = || match place {
         Place::App(index) => format!("spec.containers[{index}]"),
         Place::Init(index) => format!("spec.initContainers[{index}]"),

@@ -88,17 +88,15 @@ impl Reader {
 
     pub(super) fn integer(&mut self, node: &Node<'_>, from: i64, to: i64) -> Option<i64> {
         let value = node.value?;
-        match value.as_i64().filter(|v| (from..=to).contains(v)) {
-            Some(integer) => Some(integer),
-            None => {
-                self.problem(
-                    &node.path,
-                    "range",
-                    format!("{} is not a whole number from {from} to {to}", brief(value)),
-                );
-                None
-            }
+        let found = value.as_i64().filter(|v| (from..=to).contains(v));
+        if found.is_none() {
+            self.problem(
+                &node.path,
+                "range",
+                format!("{} is not a whole number from {from} to {to}", brief(value)),
+            );
         }
+        found
     }
 
     /// One of a set of words.

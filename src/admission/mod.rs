@@ -1,0 +1,193 @@
+//! Answers reviews: the part between the sockets and the decisions.
+//!
+//! [`Engine::review`] reads the envelope, looks up the namespace if the snapshot does not hold it yet, asks
+//! `plimsoll_core::admission` and writes the answer. It takes no lock and, but for that one bounded read, does no
+//! I/O.
+
+mod totals;
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::StatusCode;
+use jiff::Timestamp;
+use plimsoll_core::admission::{
+    self as core, Answer, Context, Decision, EnvelopeError, Outcome, Review, Settings, Skip,
+};
+use plimsoll_core::objects::{Namespace, Objects};
+
+use crate::metrics::{Metrics, NamespaceRead, Operation};
+use crate::server::{Admission, Reply, Stage, status_reply};
+
+/// Reads one namespace from the API server, within a short time.
+pub trait NamespaceReader: Send + Sync {
+    /// The namespace, or `None` if there is none of that name.
+    fn read<'a>(&'a self, name: &'a str) -> NamespaceReadFuture<'a>;
+}
+
+/// What [`NamespaceReader::read`] returns.
+pub type NamespaceReadFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<Namespace>, NamespaceReadError>> + Send + 'a>>;
+
+/// Why a namespace could not be read. Its pods are left untouched.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceReadError {
+    /// The API server did not answer in time.
+    #[error("namespace {name}: no answer within {limit:?}")]
+    TimedOut {
+        /// The namespace.
+        name: String,
+        /// `admission.namespaceReadTimeout`.
+        limit: std::time::Duration,
+    },
+    /// The API server answered with an error, or could not be reached.
+    #[error("namespace {name}: {message}")]
+    Failed {
+        /// The namespace.
+        name: String,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Answers reviews from the snapshot it is given.
+pub struct Engine {
+    objects: Arc<ArcSwap<Objects>>,
+    settings: Arc<ArcSwap<Settings>>,
+    namespaces: Option<Arc<dyn NamespaceReader>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Engine {
+    /// An engine over a snapshot that others keep up to date. Without `namespaces`, namespaces that the snapshot
+    /// does not hold are what the settings say.
+    pub fn new(
+        objects: Arc<ArcSwap<Objects>>,
+        settings: Arc<ArcSwap<Settings>>,
+        namespaces: Option<Arc<dyn NamespaceReader>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { objects, settings, namespaces, metrics }
+    }
+
+    async fn mutate(&self, body: &[u8]) -> Reply {
+        let review = match core::read(body, core::Stage::Mutate) {
+            Ok(review) => review,
+            Err(error) => return self.unreadable(Stage::Mutate, &error),
+        };
+        let objects = self.objects.load_full();
+        let settings = self.settings.load_full();
+        let namespace = match core::needs_namespace(&review, &objects, &settings) {
+            Some(name) => self.read_namespace(name).await,
+            None => None,
+        };
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            let context = Context {
+                objects: &objects,
+                settings: &settings,
+                namespace: namespace.as_ref(),
+                now: Timestamp::now(),
+            };
+            core::mutate(&review, &context)
+        }));
+        let decision = decided.unwrap_or_else(|_| self.after_panic());
+        self.count(Stage::Mutate, &review, &decision);
+        written(&review, &decision.answer)
+    }
+
+    fn validate(&self, body: &[u8]) -> Reply {
+        let review = match core::read(body, core::Stage::Validate) {
+            Ok(review) => review,
+            Err(error) => return self.unreadable(Stage::Validate, &error),
+        };
+        let answer = core::validate(&review);
+        self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
+        written(&review, &answer)
+    }
+
+    async fn read_namespace(&self, name: &str) -> Option<Namespace> {
+        let reader = self.namespaces.as_ref()?;
+        let (result, found) = match reader.read(name).await {
+            Ok(Some(namespace)) => (NamespaceRead::Live, Some(namespace)),
+            Ok(None) => (NamespaceRead::Missing, None),
+            Err(error) => {
+                tracing::warn!(%error, "its pods are left untouched until it is seen");
+                (NamespaceRead::Error, None)
+            }
+        };
+        self.metrics.namespace_read(result);
+        found
+    }
+
+    fn unreadable(&self, stage: Stage, error: &EnvelopeError) -> Reply {
+        self.metrics.admission_request(stage, Operation::Unknown, Outcome::Error.word());
+        status_reply(StatusCode::BAD_REQUEST, &error.to_string())
+    }
+
+    /// A mistake of ours must not stop anybody's pod.
+    fn after_panic(&self) -> Decision {
+        self.metrics.admission_panic();
+        let answer = Answer {
+            warnings: vec![
+                "plimsoll: pod left untouched: an internal error, see the server's log".to_owned(),
+            ],
+            ..Answer::allow(Outcome::Error)
+        };
+        Decision { answer, profile: None, plan: plimsoll_core::overcommit::Plan::default(), self_check: None }
+    }
+
+    fn count(&self, stage: Stage, review: &Review<'_>, decision: &Decision) {
+        let outcome = decision.answer.outcome;
+        self.metrics.admission_request(stage, operation(&review.operation), outcome.word());
+        if let Some(error) = &decision.self_check {
+            self.metrics.self_check_failure();
+            tracing::error!(namespace = review.namespace, %error, "a patch was not sent");
+        }
+        if outcome == Outcome::Applied && !review.dry_run {
+            totals::count(&self.metrics, &decision.plan);
+        }
+        tracing::debug!(
+            namespace = review.namespace,
+            pod = review.name,
+            profile = decision.answer.profile.as_deref().unwrap_or_default(),
+            decision = outcome.word(),
+            why = match outcome {
+                Outcome::Skipped(skip) => Skip::sentence(skip),
+                _ => decision.answer.changed.as_deref().unwrap_or_default(),
+            },
+            "reviewed"
+        );
+    }
+}
+
+impl Admission for Engine {
+    async fn review(&self, stage: Stage, body: Bytes) -> Reply {
+        let began = Instant::now();
+        let _in_flight = self.metrics.admission_in_flight();
+        let reply = match stage {
+            Stage::Mutate => self.mutate(&body).await,
+            Stage::Validate => self.validate(&body),
+        };
+        self.metrics.admission_duration(stage, began.elapsed());
+        reply
+    }
+}
+
+fn written(review: &Review<'_>, answer: &Answer) -> Reply {
+    Reply { status: StatusCode::OK, body: core::write(review, answer).into() }
+}
+
+fn operation(text: &str) -> Operation {
+    match text {
+        "CREATE" => Operation::Create,
+        "UPDATE" => Operation::Update,
+        "DELETE" => Operation::Delete,
+        "CONNECT" => Operation::Connect,
+        _ => Operation::Unknown,
+    }
+}

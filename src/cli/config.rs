@@ -1,0 +1,159 @@
+//! `plimsoll config`: check and show the configuration.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::{CliError, Context, Exit, examples};
+use crate::config::{self, ConfigErrors, Loaded};
+
+/// Check or show the configuration
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "check a file" => "plimsoll --config config.yaml config check",
+    "show what is in force" => "plimsoll --config config.yaml config print",
+))]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Check(CheckArgs),
+    Print(PrintArgs),
+}
+
+/// Check the configuration and name everything that is wrong with it
+///
+/// File, environment and flags are merged and checked. Exit code 0: all is well; 1: there are violations;
+/// 2: the file cannot be read, or is not YAML or TOML.
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "check a file" => "plimsoll --config config.yaml config check",
+    "for a program" => "plimsoll --config config.yaml config check -o json",
+))]
+struct CheckArgs {
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: CheckForm,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum CheckForm {
+    Text,
+    Json,
+}
+
+/// Show every setting in force and where it came from
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "as a configuration file with comments" => "plimsoll config print",
+    "as a table" => "plimsoll --config config.yaml config print -o table",
+    "one value" => "plimsoll config print -o json | jq .values.server.drainDelay",
+))]
+struct PrintArgs {
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "yaml")]
+    output: PrintForm,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum PrintForm {
+    Yaml,
+    Json,
+    Table,
+}
+
+pub(super) fn run(args: Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    match args.command {
+        Command::Check(args) => check(&args, ctx),
+        Command::Print(args) => print(&args, ctx),
+    }
+}
+
+fn check(args: &CheckArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    let violations = match config::load(&ctx.sources()) {
+        Ok(_) => Vec::new(),
+        Err(ConfigErrors::Violations(violations)) => violations,
+        Err(unreadable) => return Err(unreadable.into()),
+    };
+    match args.output {
+        CheckForm::Json => {
+            let answer = json!({"valid": violations.is_empty(), "violations": violations});
+            writeln!(ctx.out, "{answer:#}")?;
+        }
+        CheckForm::Text if violations.is_empty() => writeln!(ctx.out, "the configuration is valid")?,
+        CheckForm::Text => {
+            for violation in &violations {
+                writeln!(ctx.out, "{violation}")?;
+            }
+        }
+    }
+    Ok(if violations.is_empty() { Exit::Done } else { Exit::Refused })
+}
+
+fn print(args: &PrintArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    let loaded = ctx.load_config()?;
+    match args.output {
+        PrintForm::Yaml => write_yaml(&loaded, ctx.out)?,
+        PrintForm::Json => {
+            let settings = loaded.settings();
+            let origins: serde_json::Map<String, Value> =
+                settings.into_iter().map(|setting| (setting.path, json!(setting.origin))).collect();
+            writeln!(ctx.out, "{:#}", json!({"values": loaded.values(), "origins": origins}))?;
+        }
+        PrintForm::Table => write_table(&loaded, ctx.out)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// A configuration file that gives the same configuration, with the origins as comments.
+fn write_yaml(loaded: &Loaded, out: &mut dyn Write) -> Result<(), CliError> {
+    let mut current = String::new();
+    for setting in loaded.settings() {
+        let (section, key) = setting.path.split_once('.').unwrap_or(("", &setting.path));
+        if section != current && !section.is_empty() {
+            writeln!(out, "{section}:")?;
+            section.clone_into(&mut current);
+        }
+        let indent = if section.is_empty() { "" } else { "  " };
+        // JSON is YAML, and a setting fits on a line; only profiles are worth a block.
+        let structured = setting.value.as_array().is_some_and(|items| items.iter().any(Value::is_object));
+        if structured {
+            let block = serde_saphyr::to_string(&setting.value).map_err(anyhow::Error::new)?;
+            writeln!(out, "{indent}{key}: # from {}", setting.origin)?;
+            for line in block.lines() {
+                writeln!(out, "{indent}  {line}")?;
+            }
+        } else {
+            writeln!(out, "{indent}{key}: {} # from {}", setting.value, setting.origin)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_table(loaded: &Loaded, out: &mut dyn Write) -> Result<(), CliError> {
+    let mut table = super::table(["SETTING", "VALUE", "FROM"]);
+    for setting in loaded.settings() {
+        let value = match setting.value {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            Value::Array(items) if items.iter().any(Value::is_object) => items
+                .iter()
+                .filter_map(|item| item.pointer("/metadata/name").or_else(|| item.get("name")))
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map_or_else(|| item.to_string(), ToOwned::to_owned))
+                .collect::<Vec<_>>()
+                .join(", "),
+            other => other.to_string(),
+        };
+        table.add_row([setting.path, value, setting.origin.to_string()]);
+    }
+    writeln!(out, "{}", table.trim_fmt())?;
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! The command line: one module a command, each with its own `Args` and `run`.
+//!
+//! To add a command: a module with `Args` (a clap derive with an EXAMPLES section, see [`examples!`]) and
+//! `run(args, ctx) -> Result<Exit, CliError>`, a variant in [`Command`] and a line in [`dispatch`].
+
+mod certs;
+mod completions;
+mod config;
+mod context;
+mod error;
+mod man;
+mod output;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+pub use context::Context;
+pub use error::{CliError, Exit};
+use output::Output;
+
+use crate::config::Flag;
+
+/// The EXAMPLES section of a command's help: one line of a comment and one of a command for each pair.
+macro_rules! examples {
+    ($($comment:literal => $command:literal),+ $(,)?) => {
+        concat!("EXAMPLES:", $("\n  # ", $comment, "\n  ", $command),+)
+    };
+}
+pub(crate) use examples;
+
+/// Lowers what pods request to what they need, and keeps what they may use.
+#[derive(Debug, Parser)]
+#[command(
+    name = "plimsoll",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = examples!(
+        "check a configuration before it is rolled out" => "plimsoll --config config.yaml config check",
+        "show every setting and where it came from" => "plimsoll --config config.yaml config print",
+        "complete commands and flags in this shell" => "source <(plimsoll completions bash)",
+    )
+)]
+pub struct Cli {
+    /// Configuration file, YAML or TOML by its extension
+    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG", hide_env_values = true)]
+    config: Option<PathBuf>,
+
+    /// Log level, in place of log.level: error, warn, info, debug, trace, or by module as in info,hyper=warn
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+
+    /// How log lines are written, in place of log.format
+    #[arg(long, global = true, value_name = "FORMAT", ignore_case = true)]
+    log_format: Option<LogFormat>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormat {
+    /// Text on a terminal, JSON elsewhere
+    Auto,
+    /// Text
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Config(config::Args),
+    Certs(certs::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    match command {
+        Command::Config(args) => config::run(args, ctx),
+        Command::Certs(args) => certs::run(args, ctx),
+        Command::Completions(args) => completions::run(args, ctx),
+        Command::Man(args) => man::run(args, ctx),
+    }
+}
+
+/// Runs the program with its arguments, the first of which is the name it was called by.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = program_name(&arguments);
+    let parsed = command(program).try_get_matches_from(&arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Whoever closed the pipe does not want to read it.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    let mut out = Output::new(io::stdout());
+    let mut ctx = Context::new(&mut out, program, cli.config, flags(cli.log_level, cli.log_format));
+    let ran = dispatch(cli.command, &mut ctx);
+    let ran = ran.and_then(|exit| out.flush().map(|()| exit).map_err(CliError::from));
+    if out.is_closed() {
+        return Exit::Done.into();
+    }
+    match ran {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {}", error.to_string().replace('\n', "\nerror: "));
+            error.exit().into()
+        }
+    }
+}
+
+fn flags(log_level: Option<String>, log_format: Option<LogFormat>) -> Vec<Flag> {
+    let format = log_format.and_then(|format| format.to_possible_value());
+    let pairs = [
+        ("--log-level", "log.level", log_level),
+        ("--log-format", "log.format", format.map(|format| format.get_name().to_owned())),
+    ];
+    pairs
+        .into_iter()
+        .filter_map(|(name, setting, value)| value.map(|value| Flag { name, setting, value }))
+        .collect()
+}
+
+/// The command tree under the name that the program was called by.
+pub(crate) fn command(program: &'static str) -> clap::Command {
+    let command = Cli::command();
+    if program == command.get_name() {
+        return command;
+    }
+    rename_examples(command.name(program).bin_name(program), program)
+}
+
+/// The examples begin with the program's name, so they follow it.
+fn rename_examples(command: clap::Command, program: &str) -> clap::Command {
+    let help =
+        command.get_after_help().map(|help| help.to_string().replace("plimsoll ", &format!("{program} ")));
+    let command = match help {
+        Some(help) => command.after_help(help),
+        None => command,
+    };
+    command.mut_subcommands(|subcommand| rename_examples(subcommand, program))
+}
+
+/// `kubectl-plimsoll` when kubectl called us as its plugin, else `plimsoll`.
+fn program_name(arguments: &[OsString]) -> &'static str {
+    const PLUGIN: &str = "kubectl-plimsoll";
+    let called = arguments.first().map(Path::new).and_then(Path::file_stem);
+    if called.is_some_and(|name| name == PLUGIN) { PLUGIN } else { "plimsoll" }
+}
+
+/// An empty table for results: no lines, two blanks between columns, as kubectl prints them.
+pub(crate) fn table<const N: usize>(header: [&str; N]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}

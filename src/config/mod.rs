@@ -1,0 +1,110 @@
+//! Configuration: built-in defaults, a file, the environment and flags, each beating the one before.
+//!
+//! [`load`] merges the layers and checks the result; every violation is reported at once, with its path and
+//! where the value stands. [`ConfigWatcher`] reads the file again when its content changes.
+
+mod check;
+mod checked;
+mod error;
+mod keys;
+mod layers;
+mod profiles;
+mod raw;
+mod reload;
+mod units;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+pub(crate) use check::{is_host, is_label};
+pub use checked::{
+    Admission, ClientAuth, Cluster, Config, Log, LogFormat, Probes, Server, Tls, TlsSource, TlsVersion,
+};
+pub use error::{ConfigErrors, Origin, Violation};
+pub use keys::environment_name;
+pub use layers::{Flag, Sources};
+pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};
+
+/// A configuration with the story of its values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The checked configuration.
+    pub config: Config,
+    values: Map<String, Value>,
+    origins: BTreeMap<String, Origin>,
+    file_hash: Option<layers::ContentHash>,
+}
+
+/// One setting: its effective value as written, and where that came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// Such as `server.drainDelay`.
+    pub path: String,
+    /// As written in its source.
+    pub value: Value,
+    /// Its source.
+    pub origin: Origin,
+}
+
+impl Loaded {
+    /// The effective settings as one tree, in the form of a configuration file.
+    pub fn values(&self) -> &Map<String, Value> {
+        &self.values
+    }
+
+    /// Every setting with its value and origin, in alphabetical order of the paths.
+    pub fn settings(&self) -> Vec<Setting> {
+        self.origins
+            .iter()
+            .map(|(path, origin)| Setting {
+                path: path.clone(),
+                value: value_at(&self.values, path).cloned().unwrap_or_default(),
+                origin: origin.clone(),
+            })
+            .collect()
+    }
+}
+
+fn value_at<'a>(tree: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split('.');
+    let first = tree.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
+}
+
+/// Every setting there is with its built-in default, in alphabetical order of the paths.
+pub fn defaults() -> Vec<(String, Value)> {
+    let mut leaves: Vec<_> = keys::leaves().into_iter().map(|(path, value)| (path, value.clone())).collect();
+    leaves.sort_by(|left, right| left.0.cmp(&right.0));
+    leaves
+}
+
+/// Merges and checks a configuration.
+///
+/// # Errors
+///
+/// [`ConfigErrors::File`] when the file cannot be read or parsed at all, else [`ConfigErrors::Violations`] with
+/// everything that is wrong in any layer.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
+    let layers = layers::Layers::collect(sources)?;
+    let (values, origins) = layers.merge().map_err(internal)?;
+    let raw = raw::RawConfig::deserialize(Value::Object(values.clone())).map_err(internal)?;
+    let mut violations = layers.violations;
+    match Config::check(&raw, &origins) {
+        Ok(config) if violations.is_empty() => {
+            Ok(Loaded { config, values, origins, file_hash: layers.file_hash })
+        }
+        checked => {
+            violations.extend(checked.err().unwrap_or_default());
+            violations.sort_by(|left, right| left.path.cmp(&right.path));
+            Err(ConfigErrors::Violations(violations))
+        }
+    }
+}
+
+/// What the checks of the layers should have caught before.
+fn internal(error: impl std::fmt::Display) -> ConfigErrors {
+    let violation = Violation { path: String::new(), message: error.to_string(), origin: Origin::Default };
+    ConfigErrors::Violations(vec![violation])
+}

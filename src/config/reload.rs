@@ -1,0 +1,187 @@
+//! Reading the configuration file again when its content changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::error::ConfigErrors;
+use super::layers::{self, ContentHash};
+use super::{Config, Loaded, Sources, load};
+
+/// How often the file is compared.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Is told what became of a changed file, for counters; logging is done by the watcher.
+pub trait Observer: Send + Sync {
+    /// A changed file was taken over.
+    fn reloaded(&self) {}
+    /// A changed file was refused; the last good configuration stays.
+    fn refused(&self) {}
+}
+
+impl Observer for () {}
+
+/// What a look at the file found.
+#[derive(Debug)]
+pub enum Poll {
+    /// The same content as at the last look.
+    Unchanged,
+    /// A new content was taken over.
+    Reloaded {
+        /// The settings whose values are new and in force.
+        changed: Vec<String>,
+        /// The settings whose values are new but wait for a restart.
+        needs_restart: Vec<String>,
+    },
+    /// A new content was refused, once for each content; the last good configuration stays.
+    Refused(ConfigErrors),
+}
+
+/// What was at the file's path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Content(ContentHash),
+    Unreadable,
+}
+
+/// Looks at the configuration file and hands each good new configuration on.
+///
+/// The *content* is compared, not the time stamp: a mounted `ConfigMap` changes by a swap of symbolic links.
+#[derive(Debug)]
+pub struct ConfigWatcher<O> {
+    sources: Sources,
+    /// The configuration in force, with the values that wait for a restart left as they were.
+    current: Loaded,
+    seen: Option<Seen>,
+    sender: watch::Sender<Arc<Config>>,
+    observer: O,
+}
+
+impl<O: Observer> ConfigWatcher<O> {
+    /// A watcher over the sources that `loaded` came from, and the channel on which new configurations arrive.
+    pub fn new(sources: Sources, loaded: Loaded, observer: O) -> (Self, watch::Receiver<Arc<Config>>) {
+        let (sender, receiver) = watch::channel(Arc::new(loaded.config.clone()));
+        let seen = loaded.file_hash.map(Seen::Content);
+        (Self { sources, current: loaded, seen, sender, observer }, receiver)
+    }
+
+    /// Looks at the file once.
+    pub fn poll_once(&mut self) -> Poll {
+        let Some(path) = &self.sources.file else { return Poll::Unchanged };
+        let seen =
+            layers::read_file(path).map_or(Seen::Unreadable, |bytes| Seen::Content(layers::hash(&bytes)));
+        if self.seen == Some(seen) {
+            return Poll::Unchanged;
+        }
+        self.seen = Some(seen);
+        match load(&self.sources) {
+            Ok(loaded) => {
+                // The file may have changed once more since it was hashed.
+                self.seen = loaded.file_hash.map(Seen::Content);
+                self.take_over(loaded)
+            }
+            Err(errors) => {
+                report_refusal(&errors);
+                self.observer.refused();
+                Poll::Refused(errors)
+            }
+        }
+    }
+
+    fn take_over(&mut self, loaded: Loaded) -> Poll {
+        let different = differences(&self.current, &loaded);
+        let (needs_restart, changed): (Vec<_>, Vec<_>) =
+            different.into_iter().partition(|path| is_fixed_at_start(path));
+        let mut loaded = loaded;
+        keep_fixed(&self.current, &mut loaded);
+        for path in &needs_restart {
+            tracing::warn!(setting = %path, "configuration: the new value needs a restart; the old one stays");
+        }
+        tracing::info!(changed = ?changed, "configuration reloaded");
+        let config = Arc::new(loaded.config.clone());
+        self.current = loaded;
+        self.sender.send_if_modified(|current| {
+            let modified = *current != config;
+            *current = config;
+            modified
+        });
+        self.observer.reloaded();
+        Poll::Reloaded { changed, needs_restart }
+    }
+}
+
+impl<O: Observer + 'static> ConfigWatcher<O> {
+    /// Looks at the file every [`POLL_INTERVAL`] until the token is cancelled.
+    pub async fn run(self, cancelled: CancellationToken) {
+        if self.sources.file.is_none() {
+            // The channel stays open all the same: its receivers take a closed one for the end of the program.
+            cancelled.cancelled().await;
+            return;
+        }
+        let mut watcher = self;
+        let mut ticks = tokio::time::interval(POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let look = move || {
+                watcher.poll_once();
+                watcher
+            };
+            match tokio::task::spawn_blocking(look).await {
+                Ok(back) => watcher = back,
+                Err(error) => {
+                    tracing::error!(%error, "configuration: the file is no longer watched");
+                    cancelled.cancelled().await;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn report_refusal(errors: &ConfigErrors) {
+    match errors {
+        ConfigErrors::File { .. } => {
+            tracing::error!(error = %errors, "configuration refused; the last good one stays");
+        }
+        ConfigErrors::Violations(violations) => {
+            for violation in violations {
+                tracing::error!(error = %violation, "configuration refused; the last good one stays");
+            }
+        }
+    }
+}
+
+/// Listeners, the source of certificates and the cluster are chosen once, when the program starts.
+fn is_fixed_at_start(path: &str) -> bool {
+    matches!(path, "server.address" | "probes.address" | "tls.source") || path.starts_with("cluster.")
+}
+
+/// Puts the values in force back in the place of those that need a restart.
+fn keep_fixed(current: &Loaded, loaded: &mut Loaded) {
+    let (old, new) = (&current.config, &mut loaded.config);
+    new.server.address = old.server.address;
+    new.probes.address = old.probes.address;
+    new.tls.source = old.tls.source;
+    new.cluster = old.cluster.clone();
+    for (path, origin) in current.origins.iter().filter(|(path, _)| is_fixed_at_start(path)) {
+        loaded.origins.insert(path.clone(), origin.clone());
+        if let (Some((section, key)), Some(old)) =
+            (path.split_once('.'), super::value_at(&current.values, path))
+            && let Some(slot) = loaded.values.get_mut(section).and_then(|section| section.get_mut(key))
+        {
+            *slot = old.clone();
+        }
+    }
+}
+
+fn differences(old: &Loaded, new: &Loaded) -> Vec<String> {
+    let (old, new) = (old.settings(), new.settings());
+    let pairs = old.into_iter().zip(new);
+    pairs.filter(|(old, new)| old.value != new.value).map(|(_, new)| new.path).collect()
+}

@@ -1,0 +1,256 @@
+//! Manifests from files, directories and standard input.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::yaml;
+
+/// One object of the input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// The object; always a JSON object.
+    pub value: Value,
+    /// Where it stands, for messages: `pods.yaml[2]`, or `pods.yaml[2].items[0]` inside a list.
+    /// Documents are counted from 0 and empty ones are not counted.
+    pub origin: String,
+}
+
+/// Input that cannot be read as manifests.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The operating system refused.
+    #[error("{origin}: cannot be read: {source}")]
+    Read {
+        /// File, directory or `standard input`.
+        origin: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Not text in UTF-8.
+    #[error("{origin}: {reason}")]
+    NotText {
+        /// File or `standard input`.
+        origin: String,
+        /// What was found and what would be right.
+        reason: String,
+    },
+    /// Neither YAML nor JSON.
+    #[error("{origin}[{document}]{}: {message}", line_of(*line))]
+    Syntax {
+        /// File or `standard input`.
+        origin: String,
+        /// Which document, counted from 0.
+        document: usize,
+        /// Line in the file, counted from 1, where known.
+        line: Option<u64>,
+        /// What the parser found.
+        message: String,
+    },
+    /// A document that is a list, a text or a number.
+    #[error(
+        "{origin}: is {found}, not an object; a manifest is a mapping that begins with apiVersion and kind"
+    )]
+    NotAnObject {
+        /// Where it stands.
+        origin: String,
+        /// The kind of value found.
+        found: &'static str,
+    },
+    /// A directory without any manifest.
+    #[error("{origin}: holds no *.yaml, *.yml or *.json file")]
+    EmptyDirectory {
+        /// The directory.
+        origin: String,
+    },
+}
+
+fn line_of(line: Option<u64>) -> String {
+    line.map_or_else(String::new, |line| format!(": line {line}"))
+}
+
+/// The largest input that is read; far above any export of a large cluster, below what takes a machine down.
+const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Reads all manifests of a file, of the files in a directory (not below it), or of standard input (`-`).
+///
+/// YAML streams and JSON are accepted; a `List` or `PodList` is replaced by its items. A directory is read in
+/// the order of its file names; only `*.yaml`, `*.yml` and `*.json` count, and names that begin with a dot do
+/// not.
+pub fn read_manifests(path: &Path) -> Result<Vec<Document>, InputError> {
+    if path == Path::new("-") {
+        let origin = "standard input";
+        let bytes = read_limited(io::stdin().lock(), origin)?;
+        return parse_manifests(&bytes, origin);
+    }
+    let origin = path.display().to_string();
+    let metadata = path.metadata().map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    if !metadata.is_dir() {
+        return read_file(path);
+    }
+    let files = manifest_files(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    if files.is_empty() {
+        return Err(InputError::EmptyDirectory { origin });
+    }
+    let mut documents = Vec::new();
+    for file in files {
+        documents.append(&mut read_file(&file)?);
+    }
+    Ok(documents)
+}
+
+/// Reads several paths one after the other, each as [`read_manifests`] does.
+pub fn read_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Document>, InputError> {
+    let mut documents = Vec::new();
+    for path in paths {
+        documents.append(&mut read_manifests(path.as_ref())?);
+    }
+    Ok(documents)
+}
+
+fn manifest_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in directory.read_dir()? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let manifest = path.extension().and_then(OsStr::to_str).is_some_and(|extension| {
+            ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+        });
+        // A mounted ConfigMap consists of symbolic links, hence the question to the target.
+        if manifest && !hidden && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_file(path: &Path) -> Result<Vec<Document>, InputError> {
+    let origin = path.display().to_string();
+    let file = File::open(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    let bytes = read_limited(file, &origin)?;
+    parse_manifests(&bytes, &origin)
+}
+
+pub(crate) fn read_limited(reader: impl Read, origin: &str) -> Result<Vec<u8>, InputError> {
+    let mut bytes = Vec::new();
+    let failed = |source| InputError::Read { origin: origin.to_owned(), source };
+    let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if read as u64 > MAX_BYTES {
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "more than 2 GiB")));
+    }
+    Ok(bytes)
+}
+
+/// Reads manifests from bytes; `origin` is the name that messages and [`Document::origin`] use.
+pub fn parse_manifests(bytes: &[u8], origin: &str) -> Result<Vec<Document>, InputError> {
+    let text = text_of(bytes, origin)?;
+    let values = parse_values(text, origin)?;
+    let mut documents = Vec::with_capacity(values.len());
+    for (index, value) in values.into_iter().enumerate() {
+        expand(value, format!("{origin}[{index}]"), &mut documents)?;
+    }
+    Ok(documents)
+}
+
+/// The text of a file, without a byte order mark.
+pub(crate) fn text_of<'a>(bytes: &'a [u8], origin: &str) -> Result<&'a str, InputError> {
+    let refuse = |reason: String| InputError::NotText { origin: origin.to_owned(), reason };
+    if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
+        return Err(refuse("is UTF-16; save it as UTF-8".to_owned()));
+    }
+    let line_at = |offset: usize| 1 + bytes.iter().take(offset).filter(|byte| **byte == b'\n').count();
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| refuse(format!("line {}: is not UTF-8", line_at(error.valid_up_to()))))?;
+    if let Some(offset) = bytes.iter().position(|byte| *byte == 0) {
+        return Err(refuse(format!("line {}: holds a NUL byte; this is not a text file", line_at(offset))));
+    }
+    Ok(text.strip_prefix('\u{FEFF}').unwrap_or(text))
+}
+
+fn parse_values(text: &str, origin: &str) -> Result<Vec<Value>, InputError> {
+    let json_name =
+        Path::new(origin).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let json_like = text.trim_start().starts_with('{');
+    if !json_name && !json_like {
+        return parse_yaml(text, origin);
+    }
+    match parse_json(text, origin) {
+        // `{a: b}` is YAML in JSON's clothes; only the name can say which of the two was meant.
+        Err(_) if !json_name => parse_yaml(text, origin),
+        parsed => parsed,
+    }
+}
+
+fn parse_yaml(text: &str, origin: &str) -> Result<Vec<Value>, InputError> {
+    yaml::parse_documents(text).map_err(|error| InputError::Syntax {
+        origin: origin.to_owned(),
+        document: error.document,
+        line: error.line,
+        message: error.message,
+    })
+}
+
+fn parse_json(text: &str, origin: &str) -> Result<Vec<Value>, InputError> {
+    let mut values = Vec::new();
+    for parsed in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+        match parsed {
+            Ok(Value::Null) => {}
+            Ok(value) => values.push(value),
+            Err(error) => {
+                return Err(InputError::Syntax {
+                    origin: origin.to_owned(),
+                    document: values.len(),
+                    line: Some(error.line() as u64),
+                    message: error.to_string(),
+                });
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Adds the object, or the items of a list, to the documents.
+fn expand(value: Value, origin: String, documents: &mut Vec<Document>) -> Result<(), InputError> {
+    let mut object = match value {
+        Value::Object(object) => object,
+        other => return Err(InputError::NotAnObject { origin, found: kind_of(&other) }),
+    };
+    let Some(item_kind) = listed_kind(&object) else {
+        documents.push(Document { value: Value::Object(object), origin });
+        return Ok(());
+    };
+    let api_version = object.remove("apiVersion").unwrap_or(Value::Null);
+    let Some(Value::Array(items)) = object.remove("items") else { return Ok(()) };
+    for (index, mut item) in items.into_iter().enumerate() {
+        // The items of a typed list come without kind and version where the API server wrote the list.
+        if let (Value::Object(item), false) = (&mut item, item_kind.is_empty()) {
+            item.entry("kind").or_insert_with(|| json!(item_kind));
+            item.entry("apiVersion").or_insert_with(|| api_version.clone());
+        }
+        expand(item, format!("{origin}.items[{index}]"), documents)?;
+    }
+    Ok(())
+}
+
+/// The kind of a list's items: empty for the plain `List`, `Pod` for a `PodList`; nothing when it is no list.
+fn listed_kind(object: &Map<String, Value>) -> Option<String> {
+    let kind = object.get("kind")?.as_str()?.strip_suffix("List")?;
+    // A list of nothing is written with `items: null` by Go programs.
+    matches!(object.get("items"), Some(Value::Array(_) | Value::Null)).then(|| kind.to_owned())
+}
+
+/// A value's kind as a person says it.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}

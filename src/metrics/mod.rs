@@ -1,0 +1,221 @@
+//! What the server counts.
+//!
+//! One [`Metrics`] is made at start and passed down. Handles of the hot path are resolved once, at registration, so
+//! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
+
+mod families;
+mod labels;
+mod process;
+mod snapshot_age;
+
+use std::time::Duration;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use self::families::{AdmissionFamilies, FloatCounter, IntGauge, ListenerFamilies, StateFamilies};
+use self::labels::{
+    AdmissionLabels, CodeLabel, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel,
+    VersionLabel,
+};
+pub use self::labels::{NamespaceRead, Operation, ProfileState, ReloadResult};
+use self::process::ProcessCollector;
+use crate::server::Stage;
+
+/// The media type of what [`Metrics::encode`] returns.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything the server counts, and the registry that prints it.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    admission: AdmissionFamilies,
+    listener: ListenerFamilies,
+    state: StateFamilies,
+}
+
+impl Metrics {
+    /// Makes the registry with every family in it. `version` is shown by `plimsoll_build_info`.
+    ///
+    /// Series of closed sets exist from the start: a rate over a series that appears with its first failure misses
+    /// that failure.
+    #[must_use]
+    pub fn new(version: &str) -> Self {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessCollector));
+        let r = registry.sub_registry_with_prefix("plimsoll");
+        r.register("build", "The running version", Info::new(VersionLabel { version: version.to_owned() }));
+        let admission = AdmissionFamilies::register(r);
+        let listener = ListenerFamilies::register(r);
+        let state = StateFamilies::register(r);
+        Self { registry, admission, listener, state }
+    }
+
+    /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
+    /// `skipped_<reason>`, `denied`, `error`.
+    pub fn admission_request(&self, stage: Stage, operation: Operation, outcome: &'static str) {
+        self.admission.requests.get_or_create(&AdmissionLabels { stage, operation, outcome }).inc();
+    }
+
+    /// Notes how long one admission request took.
+    pub fn admission_duration(&self, stage: Stage, duration: Duration) {
+        self.admission.stage(stage).duration.observe(duration.as_secs_f64());
+    }
+
+    /// Counts a request as in flight until the guard is dropped.
+    #[must_use]
+    pub fn admission_in_flight(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.admission.in_flight)
+    }
+
+    /// Counts an admission request that was turned away because the server was full.
+    pub fn admission_shed(&self, stage: Stage) {
+        self.admission.stage(stage).shed.inc();
+    }
+
+    /// Counts a panic that was caught while an admission request was answered.
+    pub fn admission_panic(&self) {
+        self.admission.panics.inc();
+    }
+
+    /// Counts a patch that was not sent because its self-check failed.
+    pub fn self_check_failure(&self) {
+        self.admission.self_check_failures.inc();
+    }
+
+    /// Counts a look-up of a pod's namespace.
+    pub fn namespace_read(&self, result: NamespaceRead) {
+        self.admission.namespace_reads.get_or_create(&NamespaceReadLabel { result }).inc();
+    }
+
+    /// Adds one pod's CPU requests, in cores, before and after lowering.
+    pub fn requested_cpu(&self, before_cores: f64, after_cores: f64) {
+        add(&self.admission.before_cpu, before_cores);
+        add(&self.admission.after_cpu, after_cores);
+    }
+
+    /// Adds one pod's memory requests, in bytes, before and after lowering.
+    pub fn requested_memory(&self, before_bytes: f64, after_bytes: f64) {
+        add(&self.admission.before_memory, before_bytes);
+        add(&self.admission.after_memory, after_bytes);
+    }
+
+    /// Counts an HTTP request that was refused with `code` before admission saw it.
+    pub fn http_rejected(&self, code: http::StatusCode) {
+        self.listener.http_rejected.get_or_create(&CodeLabel { code: code.as_u16() }).inc();
+    }
+
+    /// Counts an accepted connection, and counts it as open until the guard is dropped.
+    #[must_use]
+    pub fn connection(&self) -> GaugeGuard {
+        self.listener.connections_accepted.inc();
+        GaugeGuard::new(&self.listener.connections)
+    }
+
+    /// Counts that accepting stopped because the connection limit was reached.
+    pub fn connection_limit_wait(&self) {
+        self.listener.connection_limit_waits.inc();
+    }
+
+    /// Counts an error of the listening socket.
+    pub fn accept_error(&self) {
+        self.listener.accept_errors.inc();
+    }
+
+    /// Counts a TLS handshake that failed or took too long.
+    pub fn tls_handshake_failure(&self) {
+        self.listener.handshake_failures.inc();
+    }
+
+    /// Notes the end of validity of the served certificate, in seconds since the epoch.
+    pub fn tls_not_after(&self, seconds: i64) {
+        self.listener.not_after.set(seconds);
+    }
+
+    /// Counts an attempt to take up changed certificate files.
+    pub fn tls_reload(&self, result: ReloadResult) {
+        self.listener.reloads.get_or_create(&ReloadLabel { result }).inc();
+    }
+
+    /// Counts an attempt to take up a changed configuration. After a success also call
+    /// [`config_loaded`](Self::config_loaded).
+    pub fn config_reload(&self, result: ReloadResult) {
+        self.state.config_reloads.get_or_create(&ReloadLabel { result }).inc();
+    }
+
+    /// Notes when the configuration in use was loaded, in seconds since the epoch.
+    pub fn config_loaded(&self, seconds: f64) {
+        self.state.config_last_success.set(seconds);
+    }
+
+    /// Notes how many profiles are in `state`.
+    pub fn profiles(&self, state: ProfileState, count: usize) {
+        self.state.profiles.get_or_create(&ProfileLabel { state }).set(saturate(count));
+    }
+
+    /// Notes how many objects of `kind` the snapshot holds.
+    pub fn snapshot_objects(&self, kind: &'static str, count: usize) {
+        self.state.snapshot_objects.get_or_create(&KindLabel { kind }).set(saturate(count));
+    }
+
+    /// Notes whether the first list of `kind` is complete.
+    pub fn snapshot_synced(&self, kind: &'static str, synced: bool) {
+        self.state.snapshot_synced.get_or_create(&KindLabel { kind }).set(synced.into());
+    }
+
+    /// Notes that the API server was heard about `kind` just now: an event, a bookmark or a list. The gauge
+    /// `plimsoll_snapshot_age_seconds` is the time since the last call.
+    pub fn snapshot_heard(&self, kind: &'static str) {
+        self.state.snapshot_ages.heard(kind);
+    }
+
+    /// Counts a failed list or watch of `kind`.
+    pub fn watch_error(&self, kind: &'static str) {
+        self.state.watch_errors.get_or_create(&KindLabel { kind }).inc();
+    }
+
+    /// Notes whether the server works without something it wants, such as an absent CRD.
+    pub fn degraded(&self, reason: &'static str, degraded: bool) {
+        self.state.degraded.get_or_create(&ReasonLabel { reason }).set(degraded.into());
+    }
+
+    /// All families in the OpenMetrics text format, whose media type is [`CONTENT_TYPE`].
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut out = String::with_capacity(16 * 1024);
+        // Writing to a `String` does not fail; a collector that did would only shorten this scrape.
+        if text::encode(&mut out, &self.registry).is_err() {
+            tracing::warn!("the metrics could not be printed completely");
+        }
+        out
+    }
+}
+
+/// Adds one to a gauge while it lives.
+#[derive(Debug)]
+pub struct GaugeGuard(IntGauge);
+
+impl GaugeGuard {
+    fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Adds to a counter, which must never go down: what is not a positive number is left out.
+fn add(counter: &FloatCounter, value: f64) {
+    if value.is_finite() && value > 0.0 {
+        counter.inc_by(value);
+    }
+}
+
+fn saturate(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,233 @@
+//! The accept loop: connections in, a limit on their number, the way out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::service::Service;
+use super::tls::CertificateStore;
+use super::{Admission, ServerOptions, Shutdown, connection};
+use crate::metrics::Metrics;
+
+/// How long the last connections of the backlog are waited for before the listener closes.
+const LAST_ACCEPT: Duration = Duration::from_millis(10);
+/// The pause after the first error of the listening socket in a row, doubled by each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the server cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {source}; check the address, and whether another process has the port"
+    )]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An option is out of range.
+    #[error("server option {option} is 0; it must be at least 1")]
+    Zero {
+        /// Its name.
+        option: &'static str,
+    },
+}
+
+/// Opens a listening socket. Where there is no IPv6, `[::]` means all IPv4 addresses.
+///
+/// # Errors
+///
+/// When the address cannot be listened on.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
+    let error = match TcpListener::bind(address).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    if address.is_ipv6() && address.ip().is_unspecified() && error.kind() != io::ErrorKind::AddrInUse {
+        let fallback = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, address.port()));
+        if let Ok(listener) = TcpListener::bind(fallback).await {
+            return Ok(listener);
+        }
+    }
+    Err(ServerError::Bind { address, source: error })
+}
+
+/// Serves until `shutdown` has drained and everything in flight is answered.
+///
+/// # Errors
+///
+/// When the options cannot be used. Nothing that a client or the network does ends it.
+pub async fn serve<A: Admission>(
+    listener: TcpListener,
+    tls: Arc<CertificateStore>,
+    options: Arc<ServerOptions>,
+    admission: Arc<A>,
+    metrics: Arc<Metrics>,
+    shutdown: Shutdown,
+) -> Result<(), ServerError> {
+    serve_from(listener, tls, options, admission, metrics, shutdown).await
+}
+
+/// What connections come from; tests put errors in between.
+trait Accept: Send {
+    fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
+}
+
+impl Accept for TcpListener {
+    fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send {
+        TcpListener::accept(self)
+    }
+}
+
+async fn serve_from<A: Admission>(
+    listener: impl Accept,
+    tls: Arc<CertificateStore>,
+    options: Arc<ServerOptions>,
+    admission: Arc<A>,
+    metrics: Arc<Metrics>,
+    shutdown: Shutdown,
+) -> Result<(), ServerError> {
+    for (option, value) in
+        [("concurrency", options.concurrency), ("max_connections", options.max_connections)]
+    {
+        if value == 0 {
+            return Err(ServerError::Zero { option });
+        }
+    }
+    let permits = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
+    let connections = Connections {
+        service: Service::new(admission, Arc::clone(&options), Arc::clone(&metrics), shutdown.clone()),
+        tls,
+        tasks: TaskTracker::new(),
+        closing: CancellationToken::new(),
+        cut: CancellationToken::new(),
+    };
+    let mut leave = pin!(async {
+        shutdown.draining().await;
+        tokio::select! {
+            () = tokio::time::sleep(options.drain_delay) => {}
+            () = shutdown.closing() => {}
+        }
+    });
+    let mut backoff = Backoff::default();
+    loop {
+        let next = async {
+            let permit = connection_permit(&permits, &metrics).await?;
+            Some((permit, listener.accept().await))
+        };
+        let (permit, accepted) = tokio::select! {
+            () = &mut leave => break,
+            next = next => match next {
+                Some(next) => next,
+                None => break,
+            },
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                backoff.reset();
+                connections.spawn(stream, permit);
+            }
+            Err(error) => {
+                metrics.accept_error();
+                backoff.pause(&error, "admission").await;
+            }
+        }
+    }
+    // A client that connected a moment ago would see a reset if its connection stayed in the backlog.
+    while let Ok(permit) = Arc::clone(&permits).try_acquire_owned()
+        && let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_ACCEPT, listener.accept()).await
+    {
+        connections.spawn(stream, permit);
+    }
+    drop(listener);
+    connections.finish(options.shutdown_timeout).await;
+    Ok(())
+}
+
+/// The right to open one more connection. Waiting leaves further clients in the backlog of the socket.
+async fn connection_permit(permits: &Arc<Semaphore>, metrics: &Metrics) -> Option<OwnedSemaphorePermit> {
+    if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+        return Some(permit);
+    }
+    metrics.connection_limit_wait();
+    tracing::warn!("the connection limit is reached; new connections wait");
+    Arc::clone(permits).acquire_owned().await.ok()
+}
+
+/// The open connections.
+struct Connections<A> {
+    service: Service<A>,
+    tls: Arc<CertificateStore>,
+    tasks: TaskTracker,
+    /// Says that connections should end as soon as they are idle.
+    closing: CancellationToken,
+    /// Says that they should end at once.
+    cut: CancellationToken,
+}
+
+impl<A: Admission> Connections<A> {
+    fn spawn(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
+        let open = self.service.metrics().connection();
+        let (service, tls) = (self.service.clone(), Arc::clone(&self.tls));
+        let (closing, cut) = (self.closing.clone(), self.cut.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = connection::run(stream, &tls, service, &closing) => {}
+                () = cut.cancelled() => {}
+            }
+            drop((permit, open));
+        });
+    }
+
+    async fn finish(self, patience: Duration) {
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            let connections = self.tasks.len();
+            tracing::warn!(connections, "requests were still in flight at the end of the shutdown timeout");
+            self.cut.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}
+
+/// Waits longer after each error in a row.
+#[derive(Debug, Default)]
+pub(super) struct Backoff(u32);
+
+impl Backoff {
+    pub(super) fn reset(&mut self) {
+        self.0 = 0;
+    }
+
+    /// The pause that an error is worth: none if it concerns one connection only; else, as when there are no file
+    /// descriptors left, accepting again at once would fail again and burn a core.
+    fn next(&mut self, error: &io::Error) -> Option<Duration> {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+        if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+            return None;
+        }
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.0.min(10)).min(LONGEST_PAUSE);
+        self.0 = self.0.saturating_add(1);
+        Some(pause)
+    }
+
+    pub(super) async fn pause(&mut self, error: &io::Error, listener: &str) {
+        if let Some(pause) = self.next(error) {
+            tracing::warn!(%error, listener, "cannot accept connections; trying again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Probes and metrics over plain HTTP: `/livez`, `/readyz`, `/startupz`, `/metrics`.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::Shutdown;
+use super::accept::Backoff;
+use crate::metrics::{self, Metrics};
+
+/// Connections open at the same time; kubelet and Prometheus need a handful.
+const MAX_CONNECTIONS: usize = 128;
+/// How long a connection may be silent, between requests too.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The state of one named condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Degraded(String),
+    Missing(String),
+}
+
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+enum Source {
+    Set(Mutex<State>),
+    Asked(Check),
+}
+
+struct Entry {
+    name: String,
+    source: Source,
+}
+
+impl Entry {
+    fn state(&self) -> State {
+        match &self.source {
+            Source::Set(state) => state.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Source::Asked(check) => check().map_or_else(State::Missing, |()| State::Ready),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: Mutex<Vec<Arc<Entry>>>,
+    started: AtomicBool,
+    shutdown: Shutdown,
+}
+
+/// What must hold before the server is ready: a list of named conditions. Clones share it.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<Inner>);
+
+/// One named condition of a [`Readiness`], set by the part of the program it speaks of.
+#[derive(Clone)]
+pub struct Condition(Arc<Entry>);
+
+impl Condition {
+    fn set(&self, state: State) {
+        if let Source::Set(current) = &self.0.source {
+            *current.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        }
+    }
+
+    /// The condition holds.
+    pub fn ready(&self) {
+        self.set(State::Ready);
+    }
+
+    /// The server can do its work, yet something is not as it should be; `why` is shown by `/readyz`.
+    pub fn degraded(&self, why: impl Into<String>) {
+        self.set(State::Degraded(why.into()));
+    }
+
+    /// The condition does not hold; `why` is shown by `/readyz`.
+    pub fn missing(&self, why: impl Into<String>) {
+        self.set(State::Missing(why.into()));
+    }
+}
+
+impl Readiness {
+    /// No conditions yet; not ready as soon as `shutdown` drains.
+    #[must_use]
+    pub fn new(shutdown: Shutdown) -> Self {
+        Self(Arc::new(Inner { shutdown, ..Inner::default() }))
+    }
+
+    /// Adds a condition that does not hold until somebody says so.
+    #[must_use]
+    pub fn condition(&self, name: impl Into<String>) -> Condition {
+        let state = Mutex::new(State::Missing("not there yet".to_owned()));
+        Condition(self.add(name.into(), Source::Set(state)))
+    }
+
+    /// Adds a condition that is asked at each probe. The check must be quick and must not block.
+    pub fn check(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add(name.into(), Source::Asked(Box::new(check)));
+    }
+
+    fn add(&self, name: String, source: Source) -> Arc<Entry> {
+        let entry = Arc::new(Entry { name, source });
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&entry));
+        entry
+    }
+
+    /// The names of the conditions that do not hold, with the reason. Empty when ready.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(String, String)> {
+        let mut missing: Vec<_> = self
+            .states()
+            .into_iter()
+            .filter_map(|(name, state)| match state {
+                State::Missing(why) => Some((name, why)),
+                State::Ready | State::Degraded(_) => None,
+            })
+            .collect();
+        if missing.is_empty() {
+            self.0.started.store(true, Ordering::Relaxed);
+        }
+        if self.0.shutdown.is_draining() {
+            missing.push(("shutdown".to_owned(), "draining".to_owned()));
+        }
+        missing
+    }
+
+    /// Whether all conditions hold now.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.missing().is_empty()
+    }
+
+    /// Whether all conditions held at the same time at least once.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        let _ = self.missing();
+        self.0.started.load(Ordering::Relaxed)
+    }
+
+    fn states(&self) -> Vec<(String, State)> {
+        // Cloned out so that no check runs under the lock.
+        let entries = self.0.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        entries.iter().map(|entry| (entry.name.clone(), entry.state())).collect()
+    }
+
+    /// One line per condition: `[+]` holds, `[~]` degraded, `[-]` missing.
+    fn report(&self) -> (bool, String) {
+        let missing = self.missing();
+        let mut text = String::new();
+        for (name, state) in self.states() {
+            // Writing to a `String` does not fail.
+            let _ = match state {
+                State::Ready => writeln!(text, "[+] {name}: ok"),
+                State::Degraded(why) => writeln!(text, "[~] {name}: degraded: {why}"),
+                State::Missing(why) => writeln!(text, "[-] {name}: {why}"),
+            };
+        }
+        if self.0.shutdown.is_draining() {
+            text.push_str("[-] shutdown: draining\n");
+        }
+        text.push_str(if missing.is_empty() { "ready\n" } else { "not ready\n" });
+        (missing.is_empty(), text)
+    }
+}
+
+impl std::fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.states()).finish()
+    }
+}
+
+/// Serves the probes and the metrics until `shutdown` is finished: they must answer while the server drains.
+pub async fn serve(listener: TcpListener, readiness: Readiness, metrics: Arc<Metrics>, shutdown: Shutdown) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut backoff = Backoff::default();
+    loop {
+        // The semaphore is never closed.
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.finished() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                backoff.reset();
+                let (readiness, metrics, shutdown) =
+                    (readiness.clone(), Arc::clone(&metrics), shutdown.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = connection(stream, readiness, metrics) => {}
+                        () = shutdown.finished() => {}
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) => backoff.pause(&error, "probes").await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, readiness: Readiness, metrics: Arc<Metrics>) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request: Request<hyper::body::Incoming>| {
+        let response = answer(request.method(), request.uri().path(), &readiness, &metrics);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let result = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(READ_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = result {
+        tracing::trace!(%error, "probe connection ended");
+    }
+}
+
+fn answer(method: &Method, path: &str, readiness: &Readiness, metrics: &Metrics) -> Response<Full<Bytes>> {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    let probe = |ok: bool, text: String| {
+        let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        response(status, TEXT, text)
+    };
+    let known = matches!(path, "/livez" | "/healthz" | "/readyz" | "/startupz" | "/metrics");
+    if known && method != Method::GET && method != Method::HEAD {
+        let mut response = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET or HEAD\n".to_owned());
+        response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match path {
+        "/livez" | "/healthz" => probe(true, "ok\n".to_owned()),
+        "/readyz" => {
+            let (ready, text) = readiness.report();
+            probe(ready, text)
+        }
+        "/startupz" => {
+            let (_, text) = readiness.report();
+            if readiness.has_started() { probe(true, "started\n".to_owned()) } else { probe(false, text) }
+        }
+        "/metrics" => response(StatusCode::OK, metrics::CONTENT_TYPE, metrics.encode()),
+        _ => response(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "not found; there are /livez, /readyz, /startupz and /metrics\n".to_owned(),
+        ),
+    }
+}
+
+fn response(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_once_every_condition_holds() {
+        let shutdown = Shutdown::new();
+        let readiness = Readiness::new(shutdown.clone());
+        let snapshots = readiness.condition("snapshots");
+        let expired = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&expired);
+        readiness.check("certificate", move || {
+            if flag.load(Ordering::Relaxed) { Err("expired".to_owned()) } else { Ok(()) }
+        });
+
+        assert_eq!(readiness.missing(), [("snapshots".to_owned(), "not there yet".to_owned())]);
+        assert!(!readiness.has_started());
+        snapshots.degraded("CRD ElasticQuotaTree is absent");
+        assert!(readiness.is_ready());
+        assert!(readiness.report().1.contains("[~] snapshots: degraded: CRD ElasticQuotaTree is absent"));
+
+        expired.store(true, Ordering::Relaxed);
+        assert_eq!(readiness.missing(), [("certificate".to_owned(), "expired".to_owned())]);
+        assert!(readiness.has_started(), "started is not taken back");
+
+        expired.store(false, Ordering::Relaxed);
+        shutdown.drain();
+        assert_eq!(readiness.missing(), [("shutdown".to_owned(), "draining".to_owned())]);
+    }
+
+    #[test]
+    fn paths_and_methods() {
+        let readiness = Readiness::default();
+        let metrics = Metrics::new("test");
+        let rows = [
+            ("livez", Method::GET, "/livez", 200),
+            ("head", Method::HEAD, "/livez", 200),
+            ("ready without conditions", Method::GET, "/readyz", 200),
+            ("startup", Method::GET, "/startupz", 200),
+            ("metrics", Method::GET, "/metrics", 200),
+            ("wrong method", Method::POST, "/readyz", 405),
+            ("unknown path", Method::GET, "/", 404),
+        ];
+        for (rule, method, path, status) in rows {
+            assert_eq!(answer(&method, path, &readiness, &metrics).status(), status, "{rule}");
+        }
+        let _waiting = readiness.condition("snapshots");
+        assert_eq!(answer(&Method::GET, "/readyz", &readiness, &metrics).status(), 503);
+    }
+}

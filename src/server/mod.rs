@@ -1,0 +1,76 @@
+//! The rim of the admission server: sockets, TLS, limits, time, shutdown, probes.
+//!
+//! What is decided about a pod is not decided here: [`serve`] reads a request, asks an [`Admission`] and writes
+//! the answer. Everything that can go wrong on the way to it (a slow client, a full server, a panic) ends here.
+
+pub mod health;
+pub mod shutdown;
+pub mod tls;
+
+mod accept;
+mod activity;
+mod body;
+mod connection;
+mod ephemeral;
+mod io;
+mod limit;
+mod options;
+mod pem;
+mod reload;
+mod request;
+mod service;
+mod status;
+
+use std::future::Future;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+pub use self::accept::{ServerError, bind, serve};
+pub use self::health::Readiness;
+pub use self::options::ServerOptions;
+pub use self::shutdown::Shutdown;
+pub use self::status::status_reply;
+pub use self::tls::{CertificateSource, CertificateStore, ClientAuth, TlsOptions};
+
+/// Which of the two webhooks is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// `POST /mutate`: the object may be changed.
+    Mutate,
+    /// `POST /validate`: the object may only be refused.
+    Validate,
+}
+
+impl Stage {
+    /// The stage in lower case, as in paths and labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        }
+    }
+}
+
+/// The answer to one review; its body is JSON and is sent as `application/json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP status. An answered review is 200, also when the pod is denied.
+    pub status: StatusCode,
+    /// The JSON text.
+    pub body: Bytes,
+}
+
+/// What the server asks about each request that it has read completely.
+pub trait Admission: Send + Sync + 'static {
+    /// Answers one review. `body` is what the client sent, not yet parsed.
+    fn review(&self, stage: Stage, body: Bytes) -> impl Future<Output = Reply> + Send;
+
+    /// The answer when the server is full. `None` gives a plain 429 with `Retry-After: 1`, which the API server
+    /// retries after one second; a reply is sent as it is, without a hint to retry.
+    fn overloaded(&self, stage: Stage, body: &Bytes) -> Option<Reply> {
+        let _ = (stage, body);
+        None
+    }
+}

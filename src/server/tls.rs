@@ -1,0 +1,363 @@
+//! The certificate that is served now, and how it is replaced while connections stay open.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use super::Shutdown;
+use super::ephemeral::Authority;
+use super::pem::Pair;
+use super::reload::{Content, Digest};
+use crate::metrics::{Metrics, ReloadResult};
+
+/// Tells the time; passed in so that expiry can be tested.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The clock on the wall.
+#[must_use]
+pub fn wall_clock() -> Clock {
+    Arc::new(Timestamp::now)
+}
+
+/// Where certificates come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// PEM files, as cert-manager or a mounted Secret provides them. Their content is polled for changes.
+    Files {
+        /// The certificate, followed by its chain.
+        certificate: PathBuf,
+        /// Its private key: PKCS#8, SEC1 or PKCS#1, not encrypted.
+        key: PathBuf,
+        /// The authorities that client certificates must come from.
+        client_ca: Option<PathBuf>,
+    },
+    /// An authority and a certificate made at start and kept in memory only.
+    Ephemeral {
+        /// The DNS names and IP addresses to be valid for.
+        names: Vec<String>,
+    },
+}
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They are asked; those that show one must show a valid one.
+    Optional,
+    /// They must show a valid one.
+    Required,
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Where certificates come from.
+    pub source: CertificateSource,
+    /// Whether clients show a certificate.
+    pub client_auth: ClientAuth,
+    /// Refuse TLS 1.2.
+    pub tls13_only: bool,
+    /// Offer HTTP/2 after HTTP/1.1. Must agree with [`super::ServerOptions::http2`].
+    pub http2: bool,
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("the {what} {}: {source}; check that the file is mounted and readable", path.display())]
+    Read {
+        /// What the file is for.
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file holds something else than it should.
+    #[error("the {what} {}: {problem}", path.display())]
+    Content {
+        /// What the file is for.
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// The private key belongs to another certificate.
+    #[error(
+        "the key {} does not belong to the certificate {}; both must come from the same issue",
+        key.display(), certificate.display()
+    )]
+    Mismatch {
+        /// The certificate's path.
+        certificate: PathBuf,
+        /// The key's path.
+        key: PathBuf,
+    },
+    /// Client certificates are wanted and nothing says whose.
+    #[error(
+        "client certificates are wanted, yet no client CA is set; set the client CA's file or turn them off"
+    )]
+    NoClientCa,
+    /// A certificate could not be made.
+    #[error("cannot make a certificate: {0}")]
+    Generate(String),
+    /// The TLS library refused the settings.
+    #[error("TLS: {0}")]
+    Rustls(#[from] rustls::Error),
+}
+
+/// What a poll found.
+#[derive(Debug)]
+pub enum Reload {
+    /// Nothing to do.
+    Unchanged,
+    /// A new certificate is served to new connections.
+    Replaced,
+    /// What is there cannot be used; the last good certificate stays.
+    Refused(TlsError),
+}
+
+/// One certificate with all that is needed to serve it.
+struct Served {
+    config: Arc<ServerConfig>,
+    not_after: Timestamp,
+    serial: String,
+    digest: Digest,
+}
+
+/// The certificate that is served now. New connections take the newest one; open ones keep theirs.
+pub struct CertificateStore {
+    options: TlsOptions,
+    authority: Option<Authority>,
+    current: ArcSwap<Served>,
+    /// The content that was refused last, so that it is reported once.
+    refused: Mutex<Option<Digest>>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+}
+
+impl CertificateStore {
+    /// Loads or makes the first certificate.
+    ///
+    /// # Errors
+    ///
+    /// When there is none that can be served: at start there is no last good one to fall back on.
+    pub fn open(options: TlsOptions, clock: Clock, metrics: Arc<Metrics>) -> Result<Arc<Self>, TlsError> {
+        let (authority, served) = match &options.source {
+            CertificateSource::Files { .. } => {
+                let content = Content::read(&options.source)?;
+                (None, build(&options, &content.pair()?, content.digest())?)
+            }
+            CertificateSource::Ephemeral { names } => {
+                let authority = Authority::new(names, clock())?;
+                let pair = authority.issue(clock())?;
+                let served = build(&options, &pair, Digest::default())?;
+                (Some(authority), served)
+            }
+        };
+        metrics.tls_not_after(served.not_after.as_second());
+        let store = Self {
+            options,
+            authority,
+            current: ArcSwap::from_pointee(served),
+            refused: Mutex::new(None),
+            clock,
+            metrics,
+        };
+        store.report("serving certificate");
+        Ok(Arc::new(store))
+    }
+
+    /// What a new connection is served with.
+    #[must_use]
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current.load().config)
+    }
+
+    /// The end of validity of the served certificate.
+    #[must_use]
+    pub fn not_after(&self) -> Timestamp {
+        self.current.load().not_after
+    }
+
+    /// The serial number of the served certificate, in hexadecimal.
+    #[must_use]
+    pub fn serial(&self) -> String {
+        self.current.load().serial.clone()
+    }
+
+    /// The authority of an ephemeral certificate, for clients to verify it with.
+    #[must_use]
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.authority.as_ref().map(Authority::ca_pem)
+    }
+
+    /// Whether the served certificate is past its end at `now`.
+    #[must_use]
+    pub fn expired(&self, now: Timestamp) -> bool {
+        now > self.not_after()
+    }
+
+    /// The readiness check: fails while the served certificate is expired.
+    ///
+    /// # Errors
+    ///
+    /// Says since when it is expired.
+    pub fn check(&self) -> Result<(), String> {
+        if self.expired((self.clock)()) {
+            let (serial, end) = (self.serial(), self.not_after());
+            return Err(format!("the served certificate {serial} expired at {end}; renew it"));
+        }
+        Ok(())
+    }
+
+    /// Looks once for a new certificate and takes it up. Reads files: call it where blocking is allowed.
+    pub fn poll_once(&self) -> Reload {
+        let outcome = match &self.authority {
+            Some(authority) => self.renew(authority),
+            None => self.reload(),
+        };
+        match &outcome {
+            Ok(false) => return Reload::Unchanged,
+            Ok(true) => {
+                self.metrics.tls_reload(ReloadResult::Success);
+                self.metrics.tls_not_after(self.not_after().as_second());
+                self.report("certificate replaced");
+            }
+            Err(_) => self.metrics.tls_reload(ReloadResult::Refused),
+        }
+        outcome.map_or_else(Reload::Refused, |_| Reload::Replaced)
+    }
+
+    /// Polls each `interval` until `shutdown` is finished.
+    pub async fn watch(self: Arc<Self>, interval: Duration, shutdown: Shutdown) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(interval) => {}
+                () = shutdown.finished() => return,
+            }
+            let store = Arc::clone(&self);
+            if let Err(error) = tokio::task::spawn_blocking(move || store.poll_once()).await {
+                tracing::error!(%error, "looking for a new certificate failed");
+            }
+        }
+    }
+
+    fn renew(&self, authority: &Authority) -> Result<bool, TlsError> {
+        let now = (self.clock)();
+        if !Authority::is_due(self.not_after(), now) {
+            return Ok(false);
+        }
+        let served = build(&self.options, &authority.issue(now)?, Digest::default())?;
+        self.current.store(Arc::new(served));
+        Ok(true)
+    }
+
+    fn reload(&self) -> Result<bool, TlsError> {
+        let content = match Content::read(&self.options.source) {
+            Ok(content) => content,
+            Err(error) => return Err(self.refuse(Digest::of_text(&error.to_string()), error)),
+        };
+        if content.digest() == self.current.load().digest {
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            return Ok(false);
+        }
+        match content.pair().and_then(|pair| build(&self.options, &pair, content.digest())) {
+            Ok(served) => {
+                self.current.store(Arc::new(served));
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(true)
+            }
+            Err(error) => Err(self.refuse(content.digest(), error)),
+        }
+    }
+
+    /// Reports an unusable content once, however often it is polled.
+    fn refuse(&self, digest: Digest, error: TlsError) -> TlsError {
+        let last = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(digest);
+        if last != Some(digest) {
+            tracing::error!(%error, "new certificate refused; the last good one stays");
+        }
+        error
+    }
+
+    fn report(&self, what: &str) {
+        let served = self.current.load();
+        tracing::info!(serial = %served.serial, not_after = %served.not_after, "{what}");
+        if let Err(problem) = self.check() {
+            tracing::warn!("{problem}");
+        }
+    }
+}
+
+impl std::fmt::Debug for CertificateStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateStore")
+            .field("serial", &self.serial())
+            .field("not_after", &self.not_after())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The one cryptographic provider of the process.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn build(options: &TlsOptions, pair: &Pair, digest: Digest) -> Result<Served, TlsError> {
+    let versions: &[&rustls::SupportedProtocolVersion] =
+        if options.tls13_only { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
+    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
+    let builder = match client_verifier(options.client_auth, pair)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let key = pair.key.clone_key();
+    let mut config = match builder.with_single_cert(pair.chain.clone(), key) {
+        Err(rustls::Error::InconsistentKeys(_)) => return Err(mismatch(&options.source)),
+        result => result?,
+    };
+    config.alpn_protocols.push(b"http/1.1".to_vec());
+    if options.http2 {
+        config.alpn_protocols.push(b"h2".to_vec());
+    }
+    Ok(Served { config: Arc::new(config), not_after: pair.not_after, serial: pair.serial.clone(), digest })
+}
+
+fn mismatch(source: &CertificateSource) -> TlsError {
+    match source {
+        CertificateSource::Files { certificate, key, .. } => {
+            TlsError::Mismatch { certificate: certificate.clone(), key: key.clone() }
+        }
+        CertificateSource::Ephemeral { .. } => TlsError::Generate("the key does not match".to_owned()),
+    }
+}
+
+fn client_verifier(auth: ClientAuth, pair: &Pair) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    if auth == ClientAuth::None {
+        return Ok(None);
+    }
+    if pair.client_ca.is_empty() {
+        return Err(TlsError::NoClientCa);
+    }
+    let mut roots = RootCertStore::empty();
+    for authority in &pair.client_ca {
+        roots.add(authority.clone())?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    let builder = if auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
+    let verifier = builder.build().map_err(|error| rustls::Error::General(error.to_string()))?;
+    Ok(Some(verifier))
+}
