@@ -6,20 +6,21 @@ use serde_json::{Value, json};
 use crate::harness::objects::{app, cpu, gated_pod, profile};
 use crate::harness::{World, check_eq, until};
 
-/// Three mistakes that no schema sees, and the path of each.
+/// Above 1 by less than a floating-point number can tell: only exact arithmetic sees it.
+const BARELY_ABOVE_ONE: &str = "1.000000000000000001";
+
+/// Three mistakes that the schema lets through, and the path of each.
 fn wrong_in_three_ways(name: &str) -> (Value, [&'static str; 3]) {
     let object = profile(
         name,
         &json!({
-            "match": {
-                "pools": ["-shared-"],
-                "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In"}]},
-            },
+            "match": {"namespaceSelector": {"matchLabels": {"no key!": "a"}}},
             "mode": "Static",
-            "static": {"factors": {"cpu": "0.5"}, "roundingMemory": "1500m"},
+            "static": {"factors": {"cpu": BARELY_ABOVE_ONE, "memory": "0.5"}},
+            "dynamic": {"expansion": {"cpu": "1000.000000000000000001"}},
         }),
     );
-    (object, ["match.pools[0]", "matchExpressions[0].values", "static.roundingMemory"])
+    (object, ["match.namespaceSelector.matchLabels.no key!", "static.factors.cpu", "dynamic.expansion.cpu"])
 }
 
 pub(super) async fn every_error_in_one_refusal(world: &World) -> Result<()> {
@@ -30,7 +31,7 @@ pub(super) async fn every_error_in_one_refusal(world: &World) -> Result<()> {
         ensure!(message.contains(path), "{path} is not named in: {message}");
     }
     let right = world.profile("right", &json!({})).await?;
-    let change = json!({"spec": {"match": {"pools": ["-shared-"]}}});
+    let change = json!({"spec": {"static": {"factors": {"cpu": BARELY_ABOVE_ONE}}}});
     ensure!(world.cluster.merge(&right, &change).await.is_err(), "a bad change was accepted");
     Ok(())
 }
