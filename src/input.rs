@@ -135,6 +135,16 @@ fn read_file(path: &Path) -> Result<Vec<Document>, InputError> {
     parse_manifests(&bytes, &origin)
 }
 
+/// The bytes of a file, or of standard input (`-`).
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
+    if path == Path::new("-") {
+        return read_limited(io::stdin().lock(), "standard input");
+    }
+    let origin = path.display().to_string();
+    let file = File::open(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    read_limited(file, &origin)
+}
+
 pub(crate) fn read_limited(reader: impl Read, origin: &str) -> Result<Vec<u8>, InputError> {
     let mut bytes = Vec::new();
     let failed = |source| InputError::Read { origin: origin.to_owned(), source };
@@ -252,5 +262,149 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
         Value::String(_) => "text",
         Value::Array(_) => "a list",
         Value::Object(_) => "a mapping",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origins(documents: &[Document]) -> Vec<&str> {
+        documents.iter().map(|document| document.origin.as_str()).collect()
+    }
+
+    #[test]
+    fn streams_and_lists_become_documents() {
+        let table: [(&str, &str, &[&str]); 11] = [
+            ("one document", "kind: Pod\n", &["f[0]"]),
+            (
+                "several, empty ones skipped",
+                "---\n---\nkind: A\n---\n# nothing\n---\nkind: B\n...\n",
+                &["f[0]", "f[1]"],
+            ),
+            ("nothing", "", &[]),
+            ("null", "null\n---\n~\n", &[]),
+            ("list", "kind: List\nitems: [{kind: A}, {kind: B}]\n", &["f[0].items[0]", "f[0].items[1]"]),
+            (
+                "list in a list",
+                "kind: List\nitems: [{kind: List, items: [{kind: A}]}]\n",
+                &["f[0].items[0].items[0]"],
+            ),
+            ("list of nothing", "kind: PodList\nitems: null\n", &[]),
+            ("no list: no items", "kind: AllowList\nspec: {}\n", &["f[0]"]),
+            ("json", "{\"kind\": \"A\"}", &["f[0]"]),
+            ("several json", "{\"kind\": \"A\"}\n{\"kind\": \"B\"}", &["f[0]", "f[1]"]),
+            ("flow yaml", "{kind: A, spec: [1]}", &["f[0]"]),
+        ];
+        for (rule, text, expected) in table {
+            let documents = parse_manifests(text.as_bytes(), "f").unwrap();
+            assert_eq!(origins(&documents), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn items_of_typed_lists_are_told_their_kind() {
+        let text =
+            "apiVersion: v1\nkind: PodList\nitems: [{metadata: {name: a}}, {apiVersion: v2, kind: Own}]\n";
+        let documents = parse_manifests(text.as_bytes(), "f").unwrap();
+        let values: Vec<&Value> = documents.iter().map(|document| &document.value).collect();
+        let expected = [
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}),
+            json!({"apiVersion": "v2", "kind": "Own"}),
+        ];
+        assert_eq!(values, expected.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn text_comes_in_several_dresses() {
+        for (rule, bytes) in [
+            ("byte order mark", &b"\xEF\xBB\xBFkind: Pod\n"[..]),
+            ("carriage returns", b"kind: Pod\r\n"),
+            ("json with mark", b"\xEF\xBB\xBF{\"kind\": \"Pod\"}"),
+            ("no newline", b"kind: Pod"),
+        ] {
+            let documents = parse_manifests(bytes, "f").unwrap();
+            assert_eq!(
+                documents.first().map(|document| &document.value),
+                Some(&json!({"kind": "Pod"})),
+                "{rule}"
+            );
+        }
+    }
+
+    #[test]
+    fn bad_input_is_named() {
+        let deep = format!("{}1", "{\"a\":".repeat(100_000));
+        let table: [(&str, &[u8], &str, &str); 14] = [
+            ("not UTF-8", b"a: 1\nb: \xFF\n", "f.yaml", "f.yaml: line 2: is not UTF-8"),
+            ("UTF-16", b"\xFF\xFEa\0", "f.yaml", "UTF-16; save it as UTF-8"),
+            ("NUL", b"a: 1\n\0", "f.yaml", "line 2: holds a NUL byte"),
+            ("scalar", b"hello\n", "f.yaml", "f.yaml[0]: is text, not an object"),
+            ("number", b"kind: A\n---\n5\n", "f.yaml", "f.yaml[1]: is a number, not an object"),
+            ("array", b"[{\"kind\": \"A\"}]", "f.json", "f.json[0]: is a list, not an object"),
+            (
+                "item",
+                b"kind: List\nitems: [null]\n",
+                "f.yaml",
+                "f.yaml[0].items[0]: is nothing, not an object",
+            ),
+            ("yaml", b"kind: A\n---\nb: [1\n", "f.yaml", "f.yaml[1]: line 3: "),
+            ("duplicate key", b"a: 1\na: 2\n", "f.yaml", "f.yaml[0]: line 2: duplicate"),
+            ("json", b"{\"a\": 1}\n{\"a\": }", "f.json", "f.json[1]: line 2: "),
+            ("json cut short", b"{\"a\": ", "f.json", "f.json[0]: line 1: "),
+            ("yaml in a json file", b"a: 1\n", "f.json", "f.json[0]: line 1: "),
+            ("neither", b"{\"a\": 1]", "f", "f[0]: line 1: "),
+            ("too deep", deep.as_bytes(), "f.json", "recursion limit"),
+        ];
+        for (rule, bytes, origin, part) in table {
+            let message = parse_manifests(bytes, origin).unwrap_err().to_string();
+            assert!(message.contains(part), "{rule}: {message}");
+            assert!(!message.contains('\n'), "{rule}: {message}");
+        }
+    }
+
+    #[test]
+    fn json_takes_the_last_of_two_equal_keys() {
+        let documents = parse_manifests(b"{\"kind\": \"A\", \"kind\": \"B\"}", "f.json").unwrap();
+        assert_eq!(documents.first().map(|document| &document.value), Some(&json!({"kind": "B"})));
+    }
+
+    #[test]
+    fn directories_are_read_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        assert!(matches!(read_manifests(path), Err(InputError::EmptyDirectory { .. })));
+        for (name, text) in [
+            ("b.yaml", "kind: B\n"),
+            ("a.json", "{\"kind\": \"A\"}"),
+            ("c.YML", "kind: C\n"),
+            (".hidden.yaml", "kind: No\n"),
+            ("notes.txt", "kind: No\n"),
+        ] {
+            std::fs::write(path.join(name), text).unwrap();
+        }
+        std::fs::create_dir(path.join("d.yaml")).unwrap();
+        let documents = read_manifests(path).unwrap();
+        let kinds: Vec<_> =
+            documents.iter().map(|document| document.value["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["A", "B", "C"]);
+        assert_eq!(documents[1].origin, format!("{}[0]", path.join("b.yaml").display()));
+
+        let missing = read_manifests(&path.join("missing.yaml")).unwrap_err().to_string();
+        assert!(missing.contains("missing.yaml: cannot be read"), "{missing}");
+        let all = read_all([path.join("b.yaml"), path.join("a.json")]).unwrap();
+        assert_eq!(all.len(), 2);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = parse_manifests(&bytes, "f");
+        }
+
+        #[test]
+        fn no_yaml_like_text_panics(text in "[-a:{}\\[\\],&*!|>'\"% #\n\t0-9.?~<]{0,120}") {
+            let _ = parse_manifests(text.as_bytes(), "f");
+        }
     }
 }

@@ -92,6 +92,7 @@ impl Engine {
                 settings: &settings,
                 namespace: namespace.as_ref(),
                 now: Timestamp::now(),
+                defaulted: None,
             };
             core::mutate(&review, &context)
         }));

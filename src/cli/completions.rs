@@ -23,7 +23,7 @@ enum Shell {
     Fish,
 }
 
-pub(super) fn run(args: Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let script = match args.shell {
         Shell::Bash => Script::Bash,
         Shell::Zsh => Script::Zsh,

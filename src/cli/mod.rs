@@ -1,15 +1,19 @@
 //! The command line: one module a command, each with its own `Args` and `run`.
 //!
-//! To add a command: a module with `Args` (a clap derive with an EXAMPLES section, see [`examples!`]) and
-//! `run(args, ctx) -> Result<Exit, CliError>`, a variant in [`Command`] and a line in [`dispatch`].
+//! To add a command: a module with `Args` (a clap derive with an EXAMPLES section, see `examples!`) and
+//! `run(args, ctx) -> Result<Exit, CliError>`, a variant in `Command` and a line in `dispatch`.
 
 mod certs;
 mod completions;
 mod config;
 mod context;
 mod error;
+mod explain;
 mod man;
+mod mutate;
 mod output;
+mod review;
+mod validate;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -48,15 +52,22 @@ pub(crate) use examples;
 )]
 pub struct Cli {
     /// Configuration file, YAML or TOML by its extension
-    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "FILE",
+        env = "PLIMSOLL_CONFIG",
+        hide_env_values = true
+    )]
     config: Option<PathBuf>,
 
     /// Log level, in place of log.level: error, warn, info, debug, trace, or by module as in info,hyper=warn
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "LEVEL")]
     log_level: Option<String>,
 
     /// How log lines are written, in place of log.format
-    #[arg(long, global = true, value_name = "FORMAT", ignore_case = true)]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "FORMAT", ignore_case = true)]
     log_format: Option<LogFormat>,
 
     #[command(subcommand)]
@@ -77,6 +88,9 @@ enum LogFormat {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Mutate(mutate::Args),
+    Review(review::Args),
+    Validate(validate::Args),
     Config(config::Args),
     Certs(certs::Args),
     Completions(completions::Args),
@@ -85,9 +99,12 @@ enum Command {
 
 fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match command {
+        Command::Mutate(args) => mutate::run(&args, ctx),
+        Command::Review(args) => review::run(&args, ctx),
+        Command::Validate(args) => validate::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
-        Command::Completions(args) => completions::run(args, ctx),
+        Command::Completions(args) => completions::run(&args, ctx),
         Command::Man(args) => man::run(args, ctx),
     }
 }

@@ -38,3 +38,31 @@ impl<W: Write> Write for Output<W> {
         self.note(flushed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Failing(io::ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_a_closed_pipe_is_remembered() {
+        for (kind, closed) in [(io::ErrorKind::BrokenPipe, true), (io::ErrorKind::StorageFull, false)] {
+            let mut output = Output::new(Failing(kind));
+            output.write_all(b"text").unwrap();
+            assert!(!output.is_closed());
+            assert!(output.flush().is_err());
+            assert_eq!(output.is_closed(), closed, "{kind}");
+        }
+    }
+}

@@ -24,15 +24,15 @@ pub(crate) fn defaults() -> &'static Map<String, Value> {
 /// The paths of all settings with their defaults, section by section in alphabetical order.
 pub(crate) fn leaves() -> Vec<(String, &'static Value)> {
     let mut leaves = Vec::new();
-    collect(String::new(), defaults(), &mut leaves);
+    collect("", defaults(), &mut leaves);
     leaves
 }
 
-fn collect(prefix: String, tree: &'static Map<String, Value>, leaves: &mut Vec<(String, &'static Value)>) {
+fn collect(prefix: &str, tree: &'static Map<String, Value>, leaves: &mut Vec<(String, &'static Value)>) {
     for (key, value) in tree {
-        let path = join(&prefix, key);
+        let path = join(prefix, key);
         match value {
-            Value::Object(section) => collect(path, section, leaves),
+            Value::Object(section) => collect(&path, section, leaves),
             leaf => leaves.push((path, leaf)),
         }
     }
@@ -92,7 +92,11 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         return None;
     }
     candidates
-        .map(|candidate| (distance(&word, &fold(candidate)), candidate))
+        .map(|candidate| {
+            let folded = fold(candidate);
+            let slips = if is_swap(&word, &folded) { 1 } else { distance(&word, &folded) };
+            (slips, candidate)
+        })
         .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).min(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -100,6 +104,18 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
 
 fn fold(word: &str) -> String {
     word.chars().filter(|letter| !matches!(letter, '_' | '-')).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether two words differ by two neighbouring letters that changed places: the commonest slip of all.
+fn is_swap(left: &str, right: &str) -> bool {
+    let different: Vec<(usize, (char, char))> =
+        left.chars().zip(right.chars()).enumerate().filter(|(_, (left, right))| left != right).collect();
+    match different.as_slice() {
+        [(first, (a, b)), (second, (c, d))] => {
+            left.len() == right.len() && first + 1 == *second && a == d && b == c
+        }
+        _ => false,
+    }
 }
 
 /// Levenshtein's distance, one row at a time.
@@ -151,6 +167,7 @@ mod tests {
         let table = [
             ("letter missing", "drainDela", Some("server.drainDelay")),
             ("underscore", "drain_delay", Some("server.drainDelay")),
+            ("swapped in a short word", "htpt2", Some("server.http2")),
             ("swapped", "drianDelay", Some("server.drainDelay")),
             ("other section", "level", Some("log.level")),
             ("nothing near", "colour", None),

@@ -38,7 +38,9 @@ impl Sources {
     /// Sources with the environment of this process.
     pub fn from_process(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        let environment = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect();
+        let mut environment: Vec<_> =
+            std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect();
+        environment.sort();
         Self { file, environment, flags }
     }
 }
@@ -82,10 +84,14 @@ fn with_origin(value: &Value, origin: &String) -> config::Value {
     config::Value::new(Some(origin), kind)
 }
 
-/// The layers, lowest first, and what was wrong with their keys.
+/// The merged tree of settings and the origin of each.
+pub(super) type Merged = (Map<String, Value>, BTreeMap<String, Origin>);
+
+/// The layers, and what was wrong with their keys.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    pub(super) layers: Vec<Layer>,
+    /// The lowest first.
+    stack: Vec<Layer>,
     pub(super) violations: Vec<Violation>,
     pub(super) file_hash: Option<ContentHash>,
 }
@@ -111,8 +117,16 @@ impl Layers {
         Ok(layers)
     }
 
+    /// The defaults with one file's tree on top, as if there were neither environment nor flags.
+    pub(super) fn of_tree(file: &Path, tree: Map<String, Value>) -> Self {
+        let mut layers = Self::default();
+        layers.push(Origin::Default, keys::defaults().clone());
+        layers.add_tree(&Origin::File(file.to_owned()), tree);
+        layers
+    }
+
     fn push(&mut self, origin: Origin, tree: Map<String, Value>) {
-        self.layers.push(Layer { origin, tree });
+        self.stack.push(Layer { origin, tree });
     }
 
     fn refuse(&mut self, path: String, origin: &Origin, message: String) {
@@ -132,29 +146,29 @@ impl Layers {
 
     /// Adds a file's tree without what is unknown, misplaced or null; null means "as if it were not there".
     fn add_tree(&mut self, origin: &Origin, tree: Map<String, Value>) {
-        let known = self.known(String::new(), tree, keys::defaults(), origin);
+        let known = self.known("", tree, keys::defaults(), origin);
         self.push(origin.clone(), known);
     }
 
     fn known(
         &mut self,
-        prefix: String,
+        prefix: &str,
         tree: Map<String, Value>,
         schema: &Map<String, Value>,
         origin: &Origin,
     ) -> Map<String, Value> {
         let mut known = Map::new();
         for (key, value) in tree {
-            let path = keys::join(&prefix, &key);
+            let path = keys::join(prefix, &key);
             match (schema.get(&key), value) {
                 (None, _) => {
-                    let meant = keys::near_key(&prefix, &key, schema);
+                    let meant = keys::near_key(prefix, &key, schema);
                     let meant = meant.map_or_else(String::new, |near| format!("; {near} may be meant"));
                     self.refuse(path, origin, format!("is not a setting{meant}"));
                 }
                 (Some(_), Value::Null) => {}
                 (Some(Value::Object(section)), Value::Object(fields)) => {
-                    let fields = self.known(path, fields, section, origin);
+                    let fields = self.known(&path, fields, section, origin);
                     known.insert(key, Value::Object(fields));
                 }
                 (Some(Value::Object(_)), other) => {
@@ -173,12 +187,16 @@ impl Layers {
     }
 
     fn add_environment(&mut self, environment: &[(String, String)]) {
+        let mut set_by: BTreeMap<String, &str> = BTreeMap::new();
         for (name, value) in environment {
             if !concerns_us(name, value) {
                 continue;
             }
             let origin = Origin::Environment(name.clone());
             if let Some((path, default)) = keys::setting_of(name) {
+                if let Some(earlier) = set_by.insert(path.clone(), name) {
+                    self.refuse(path.clone(), &origin, format!("is set by {earlier} too; leave one out"));
+                }
                 self.push(origin, tree_of(&path, typed(value, default)));
             } else {
                 let meant = keys::near_variable(name);
@@ -191,12 +209,10 @@ impl Layers {
         }
     }
 
-    /// The merged tree of settings and the origin of each.
-    pub(super) fn merge(
-        &self,
-    ) -> Result<(Map<String, Value>, BTreeMap<String, Origin>), config::ConfigError> {
+    /// Puts each layer on top of the ones before.
+    pub(super) fn merge(&self) -> Result<Merged, config::ConfigError> {
         let mut builder = config::Config::builder();
-        for layer in &self.layers {
+        for layer in &self.stack {
             builder = builder.add_source(layer.clone());
         }
         let merged = builder.build()?;
@@ -204,7 +220,7 @@ impl Layers {
         for (path, _) in keys::leaves() {
             let name = value_at(&merged.cache, &path).and_then(config::Value::origin).unwrap_or_default();
             let origin =
-                self.layers.iter().map(|layer| &layer.origin).find(|origin| origin.to_string() == name);
+                self.stack.iter().map(|layer| &layer.origin).find(|origin| origin.to_string() == name);
             origins.insert(path, origin.cloned().unwrap_or(Origin::Default));
         }
         Ok((merged.try_deserialize()?, origins))

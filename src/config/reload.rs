@@ -76,12 +76,14 @@ impl<O: Observer> ConfigWatcher<O> {
             return Poll::Unchanged;
         }
         self.seen = Some(seen);
-        match load(&self.sources) {
-            Ok(loaded) => {
-                // The file may have changed once more since it was hashed.
-                self.seen = loaded.file_hash.map(Seen::Content);
-                self.take_over(loaded)
-            }
+        let loaded = load(&self.sources).and_then(|loaded| {
+            // The file may have changed once more since it was hashed.
+            self.seen = loaded.file_hash.map(Seen::Content);
+            let different = differences(&self.current, &loaded);
+            Ok((different, keep_fixed(&self.current, loaded)?))
+        });
+        match loaded {
+            Ok((different, loaded)) => self.take_over(different, loaded),
             Err(errors) => {
                 report_refusal(&errors);
                 self.observer.refused();
@@ -90,12 +92,9 @@ impl<O: Observer> ConfigWatcher<O> {
         }
     }
 
-    fn take_over(&mut self, loaded: Loaded) -> Poll {
-        let different = differences(&self.current, &loaded);
+    fn take_over(&mut self, different: Vec<String>, loaded: Loaded) -> Poll {
         let (needs_restart, changed): (Vec<_>, Vec<_>) =
             different.into_iter().partition(|path| is_fixed_at_start(path));
-        let mut loaded = loaded;
-        keep_fixed(&self.current, &mut loaded);
         for path in &needs_restart {
             tracing::warn!(setting = %path, "configuration: the new value needs a restart; the old one stays");
         }
@@ -162,22 +161,20 @@ fn is_fixed_at_start(path: &str) -> bool {
     matches!(path, "server.address" | "probes.address" | "tls.source") || path.starts_with("cluster.")
 }
 
-/// Puts the values in force back in the place of those that need a restart.
-fn keep_fixed(current: &Loaded, loaded: &mut Loaded) {
-    let (old, new) = (&current.config, &mut loaded.config);
-    new.server.address = old.server.address;
-    new.probes.address = old.probes.address;
-    new.tls.source = old.tls.source;
-    new.cluster = old.cluster.clone();
+/// Puts the values in force back in the place of those that need a restart, and checks the mixture: what was
+/// consistent in the file need not be with an old value in it.
+fn keep_fixed(current: &Loaded, loaded: Loaded) -> Result<Loaded, ConfigErrors> {
+    let Loaded { mut values, mut origins, file_hash, .. } = loaded;
     for (path, origin) in current.origins.iter().filter(|(path, _)| is_fixed_at_start(path)) {
-        loaded.origins.insert(path.clone(), origin.clone());
-        if let (Some((section, key)), Some(old)) =
-            (path.split_once('.'), super::value_at(&current.values, path))
-            && let Some(slot) = loaded.values.get_mut(section).and_then(|section| section.get_mut(key))
+        let old = super::value_at(&current.values, path);
+        if let (Some((section, key)), Some(old)) = (path.split_once('.'), old)
+            && let Some(slot) = values.get_mut(section).and_then(|section| section.get_mut(key))
         {
             *slot = old.clone();
+            origins.insert(path.clone(), origin.clone());
         }
     }
+    super::checked(values, origins, file_hash, Vec::new())
 }
 
 fn differences(old: &Loaded, new: &Loaded) -> Vec<String> {

@@ -32,9 +32,11 @@ pub(super) struct NewFile<'a> {
 /// one cannot be, those that already were are put back to what they had been.
 pub(super) fn write(directory: &Path, files: &[NewFile<'_>], force: bool) -> Result<(), CliError> {
     let failed = |what: &Path, error: &io::Error| {
-        CliError::Usage(format!("{}: cannot be written: {error}", what.display()))
+        CliError::Runtime(anyhow::anyhow!("{}: cannot be written: {error}", what.display()))
     };
-    fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+    fs::create_dir_all(directory).map_err(|error| {
+        CliError::Usage(format!("--dir {}: is no directory and cannot be made: {error}", directory.display()))
+    })?;
     let mut places = Vec::new();
     for file in files {
         let place = directory.join(file.name);

@@ -77,7 +77,7 @@ struct Key {
     /// Whether one of the certificates is for this key.
     matches: bool,
     #[serde(skip)]
-    public_key: Vec<u8>,
+    public: Vec<u8>,
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         read(file, &mut report)?;
     }
     for certificate in &mut report.certificates {
-        let key = report.keys.iter_mut().find(|key| key.public_key == certificate.public_key);
+        let key = report.keys.iter_mut().find(|key| key.public == certificate.public_key);
         certificate.key = key.map(|key| {
             key.matches = true;
             key.file.clone()
@@ -140,7 +140,7 @@ fn read(path: &Path, report: &mut Report) -> Result<(), CliError> {
             report.keys.push(Key {
                 file: file.clone(),
                 matches: false,
-                public_key: public_key(&key).map_err(refuse)?,
+                public: public_key(&key).map_err(refuse)?,
             });
             found = true;
         }

@@ -4,6 +4,7 @@ mod files;
 mod inspect;
 mod make;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{CliError, Context, Exit, examples};
@@ -82,7 +83,8 @@ pub(super) fn run(args: Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     if names.is_empty() {
         names.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
     }
-    names.dedup();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     let made = make::make(&names, args.days).map_err(|error| {
         anyhow::Error::new(error).context(format!("no certificate can be made for {}", names.join(", ")))
     })?;

@@ -47,6 +47,8 @@ pub struct Context<'a> {
     pub namespace: Option<&'a Namespace>,
     /// The time.
     pub now: Timestamp,
+    /// The pod as the API server would have defaulted it, where it did not pass through one.
+    pub defaulted: Option<&'a Pruned>,
 }
 
 /// What was decided about a pod.
@@ -106,9 +108,10 @@ fn not_ours(review: &Review<'_>) -> Option<Skip> {
 
 /// The decision about a pod that is about to be created in a namespace.
 pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision {
-    let view = match PodView::read(pod) {
-        Ok(view) => view,
-        Err(error) => {
+    let effective = context.defaulted.unwrap_or(pod);
+    let (received, view) = match (PodView::read(pod), PodView::read(effective)) {
+        (Ok(received), Ok(view)) => (received, view),
+        (Err(error), _) | (_, Err(error)) => {
             return skipped(Skip::Malformed, None, vec![format!("plimsoll: pod left untouched: {error}")]);
         }
     };
@@ -150,7 +153,7 @@ pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision 
         now: context.now,
     };
     let plan = plan(&Inputs { pod: &view, profile, limit_ranges: &limit_ranges, lookup });
-    answer(pod, &view, profile, plan, warnings)
+    answer(pod, &received, profile, plan, warnings)
 }
 
 fn why_not(

@@ -1,12 +1,14 @@
 //! What of a pod the decisions read.
 
 mod aggregate;
+mod defaults;
 mod owner;
 mod prune;
 mod qos;
 mod view;
 
 pub use aggregate::{Part, aggregate};
+pub use defaults::{default_from_limit_ranges, default_requests, defaulted};
 pub use owner::{Workload, topmost_owner};
 pub(crate) use owner::{controller, group_of};
 pub(crate) use prune::Key;

@@ -96,7 +96,7 @@ pub(crate) fn settings() -> Settings {
 pub(crate) fn judge(pod: &Value, objects: &Objects) -> Decision {
     let now: Timestamp = NOW.parse().unwrap();
     let settings = settings();
-    let context = Context { objects, settings: &settings, namespace: None, now };
+    let context = Context { objects, settings: &settings, namespace: None, now, defaulted: None };
     decide(&Pruned::of(pod), "shop", &context)
 }
 

@@ -1,0 +1,180 @@
+//! `plimsoll mutate`: what a manifest would become.
+
+use std::path::PathBuf;
+
+use plimsoll_core::admission::{Decision, Operation, Outcome, patch_to_json};
+use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests};
+use serde_json::{Value, json};
+
+use super::{CliError, Context, Exit, examples, explain};
+use crate::input;
+use crate::offline::{self, Offline};
+use crate::template::{self, PodAt};
+
+/// Show what a manifest would become
+///
+/// Works on pods and on anything with a pod template; other objects pass through unchanged. A template in the
+/// cluster is never changed: what is shown is the pod that would be made from it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "a deployment under the profiles and LimitRanges of a folder" => "plimsoll mutate -f deployment.yaml --objects cluster/",
+    "why each request becomes what it becomes" => "plimsoll mutate -f pod.yaml --objects cluster/ -o explain",
+    "the JSON Patch that the API server would get" => "plimsoll mutate -f pod.yaml --objects cluster/ -o patch",
+))]
+pub(super) struct Args {
+    /// Manifests: files, directories, or - for standard input
+    #[arg(short, long, value_name = "FILE", required = true)]
+    filename: Vec<PathBuf>,
+
+    #[command(flatten)]
+    offline: offline::ClusterArgs,
+
+    /// Namespace of manifests that name none
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    namespace: String,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "yaml")]
+    output: Form,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Form {
+    /// The manifest as it would be
+    Yaml,
+    /// The same as JSON
+    Json,
+    /// The JSON Patch of the pod
+    Patch,
+    /// Per container and resource: original, result, rule, why
+    Explain,
+}
+
+/// A manifest, and what was decided about its pod.
+struct Judged {
+    title: String,
+    manifest: Value,
+    decision: Option<(PodAt, Decision)>,
+    namespace: String,
+}
+
+pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    let config = ctx.load_config()?;
+    let offline = Offline::load(&args.offline, &config.config)?;
+    let documents = input::read_all(&args.filename)?;
+    if documents.is_empty() {
+        return Err(CliError::Usage("the input holds no manifest".to_owned()));
+    }
+    offline.notes.iter().for_each(|note| ctx.note(note));
+    let judged: Vec<Judged> =
+        documents.into_iter().map(|document| judge(document.value, &offline, &args.namespace)).collect();
+    for (judged, warning) in judged.iter().flat_map(|j| j.warnings().map(move |w| (j, w))) {
+        ctx.note(&format!("{}: {warning}", judged.title));
+    }
+    match args.output {
+        Form::Yaml => {
+            for (index, judged) in judged.iter().enumerate() {
+                let separator = if index > 0 { "---\n" } else { "" };
+                write!(ctx.out, "{separator}{}", yaml(&judged.mutated(&offline))?)?;
+            }
+        }
+        Form::Json => {
+            let mut all: Vec<Value> = judged.iter().map(|judged| judged.mutated(&offline)).collect();
+            let answer = if all.len() == 1 {
+                all.swap_remove(0)
+            } else {
+                json!({"apiVersion": "v1", "kind": "List", "items": all})
+            };
+            writeln!(ctx.out, "{answer:#}")?;
+        }
+        Form::Patch => write_patches(&judged, ctx)?,
+        Form::Explain => {
+            for (index, judged) in judged.iter().enumerate() {
+                if index > 0 {
+                    writeln!(ctx.out)?;
+                }
+                explain::write(
+                    ctx.out,
+                    &judged.title,
+                    judged.decision.as_ref().map(|(_, decision)| decision),
+                )?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let namespace = match text("/metadata/namespace") {
+        "" => default_namespace,
+        namespace => namespace,
+    }
+    .to_owned();
+    let name = match text("/metadata/name") {
+        "" => format!("{}*", text("/metadata/generateName")),
+        name => name.to_owned(),
+    };
+    let title = format!("{} {namespace}/{name}", text("/kind"));
+    let decision = template::find(&manifest).map(|at| {
+        let pod = Pruned::of(&template::pod(&manifest, at));
+        (at, offline.decide(&pod, &namespace))
+    });
+    Judged { title, manifest, decision, namespace }
+}
+
+impl Judged {
+    fn patch(&self) -> &[Operation] {
+        self.decision.as_ref().map_or(&[], |(_, decision)| &decision.answer.patch)
+    }
+
+    fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.decision.iter().flat_map(|(_, decision)| &decision.answer.warnings).map(String::as_str)
+    }
+
+    /// The manifest with the patch applied to its pod, and a pod with what the API server would default after it.
+    fn mutated(&self, offline: &Offline) -> Value {
+        let mut manifest = self.manifest.clone();
+        let Some((at, decision)) = &self.decision else { return manifest };
+        if matches!(at, PodAt::Template(_)) && !decision.answer.patch.is_empty() {
+            ensure_metadata(&mut manifest, template::pointer(*at));
+        }
+        if let Some(pod) = manifest.pointer_mut(template::pointer(*at))
+            && let Ok(patch) = serde_json::from_slice::<json_patch::Patch>(&patch_to_json(&decision.answer.patch))
+            // The patch was checked against this pod before; what does not apply leaves it as it is.
+            && json_patch::patch(pod, &patch).is_ok()
+            && *at == PodAt::Root
+            && decision.answer.outcome != Outcome::Error
+        {
+            default_requests(pod);
+            default_from_limit_ranges(pod, offline.limit_ranges_of(&self.namespace));
+        }
+        manifest
+    }
+}
+
+/// A template may have no metadata; the pod made from it has.
+fn ensure_metadata(manifest: &mut Value, pointer: &str) {
+    if let Some(template) = manifest.pointer_mut(pointer).and_then(Value::as_object_mut) {
+        let metadata = template.entry("metadata").or_insert(Value::Null);
+        if metadata.is_null() {
+            *metadata = json!({});
+        }
+    }
+}
+
+fn write_patches(judged: &[Judged], ctx: &mut Context<'_>) -> Result<(), CliError> {
+    if let [only] = judged {
+        writeln!(ctx.out, "{:#}", json!(only.patch()))?;
+        return Ok(());
+    }
+    for judged in judged {
+        writeln!(ctx.out, "{}", json!({"object": judged.title, "patch": judged.patch()}))?;
+    }
+    Ok(())
+}
+
+fn yaml(value: &Value) -> Result<String, CliError> {
+    let text = serde_saphyr::to_string(value);
+    text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML").into())
+}
