@@ -136,6 +136,16 @@ fn read_file(path: &Path) -> Result<Vec<Document>, InputError> {
     parse_manifests(&bytes, &origin)
 }
 
+/// The bytes of a file, or of standard input (`-`).
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
+    if path == Path::new("-") {
+        return read_limited(io::stdin().lock(), "standard input");
+    }
+    let origin = path.display().to_string();
+    let file = File::open(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    read_limited(file, &origin)
+}
+
 pub(crate) fn read_limited(reader: impl Read, origin: &str) -> Result<Vec<u8>, InputError> {
     let mut bytes = Vec::new();
     let failed = |source| InputError::Read { origin: origin.to_owned(), source };

@@ -14,4 +14,5 @@ pub mod profiles;
 pub mod server;
 pub mod standalone;
 pub mod telemetry;
+pub mod template;
 pub mod yaml;

@@ -14,7 +14,7 @@ use crate::profiles;
 
 /// Flags that every command without a cluster has.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ClusterArgs {
     /// Manifests that stand for the cluster: files, directories, or - for standard input
     #[arg(long, value_name = "FILE|DIR")]
     pub objects: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Offline {
 
 impl Offline {
     /// Reads the manifests and the configuration's profiles.
-    pub fn load(args: &Args, config: &Config) -> Result<Self, InputError> {
+    pub fn load(args: &ClusterArgs, config: &Config) -> Result<Self, InputError> {
         let mut offline = Self {
             objects: Objects::default(),
             settings: Settings {
@@ -48,9 +48,7 @@ impl Offline {
             now: args.at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),
         };
-        let (valid, problems) = profiles::of_file(&config.profiles);
-        offline.notes.extend(problems.iter().map(|problem| format!("configuration: {problem}")));
-        offline.objects.set_file_profiles(valid);
+        offline.objects.set_file_profiles(profiles::of_file(&config.profiles).0);
         for document in input::read_all(&args.objects)? {
             let at = &document.origin;
             match read_manifest(&document.value) {

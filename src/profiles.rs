@@ -5,23 +5,16 @@ use std::sync::Arc;
 
 use plimsoll_core::problem::Problem;
 use plimsoll_core::profile::{Profile, from_manifest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::config::Config;
 
-/// The checked profiles of `profiles:`, and everything that is wrong with the others.
+/// The checked profiles of the configuration, and everything that is wrong with the others.
 pub fn of_file(profiles: &[Value]) -> (Vec<Arc<Profile>>, Vec<Problem>) {
     let mut valid: Vec<Arc<Profile>> = Vec::new();
     let mut problems = Vec::new();
     for (index, value) in profiles.iter().enumerate() {
-        match from_manifest(&manifest(value)) {
-            Ok(profile) if valid.iter().any(|other| other.name == profile.name) => {
-                problems.push(Problem::new(
-                    format!("profiles[{index}].metadata.name"),
-                    "duplicate",
-                    format!("{:?} stands in the list twice", profile.name),
-                ))
-            }
+        match from_manifest(value) {
             Ok(profile) => valid.push(Arc::new(profile)),
             Err(found) => {
                 problems.extend(found.into_iter().map(|problem| Problem {
@@ -32,14 +25,6 @@ pub fn of_file(profiles: &[Value]) -> (Vec<Arc<Profile>>, Vec<Problem>) {
         }
     }
     (valid, problems)
-}
-
-/// A profile may be written as a manifest or as `{name, spec}`.
-fn manifest(value: &Value) -> Value {
-    match (value.get("metadata"), value.get("name")) {
-        (None, Some(name)) => json!({"metadata": {"name": name}, "spec": value.get("spec")}),
-        _ => value.clone(),
-    }
 }
 
 /// The namespaces whose pods are never touched: those of the configuration and the server's own.

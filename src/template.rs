@@ -37,9 +37,13 @@ pub fn pod(manifest: &Value, at: PodAt) -> Value {
     };
     let template = manifest.pointer(pointer).cloned().unwrap_or_default();
     let mut metadata = template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
-    let controller = manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array).and_then(|owners| {
-        owners.iter().find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true)).cloned()
-    });
+    let controller =
+        manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array).and_then(|owners| {
+            owners
+                .iter()
+                .find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true))
+                .cloned()
+        });
     let owner = controller.unwrap_or_else(|| {
         json!({
             "apiVersion": manifest.get("apiVersion"),

@@ -43,6 +43,12 @@ impl<'a> Context<'a> {
         Ok(config::load(&self.sources())?)
     }
 
+    /// Says something beside the result, on standard error.
+    pub fn note(&mut self, text: &str) {
+        // Whoever closed standard error does not want to read it.
+        let _ = writeln!(std::io::stderr(), "note: {text}");
+    }
+
     /// A runtime for commands that wait for the network; the others do without.
     pub fn runtime(&self) -> Result<Runtime, CliError> {
         let runtime = Builder::new_multi_thread().enable_all().build();

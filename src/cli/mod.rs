@@ -8,10 +8,14 @@ mod completions;
 mod config;
 mod context;
 mod error;
+mod explain;
 mod man;
 mod manifests;
+mod mutate;
 mod output;
+mod review;
 mod serve;
+mod validate;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -87,6 +91,9 @@ enum LogFormat {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Mutate(mutate::Args),
+    Review(review::Args),
+    Validate(validate::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -97,6 +104,9 @@ enum Command {
 fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match command {
         Command::Serve(args) => serve::run(&args, ctx),
+        Command::Mutate(args) => mutate::run(&args, ctx),
+        Command::Review(args) => review::run(&args, ctx),
+        Command::Validate(args) => validate::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

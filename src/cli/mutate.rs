@@ -1,6 +1,5 @@
 //! `plimsoll mutate`: what a manifest would become.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use plimsoll_core::admission::{Decision, Operation, Outcome, patch_to_json};
@@ -8,9 +7,9 @@ use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests};
 use serde_json::{Value, json};
 
 use super::{CliError, Context, Exit, examples, explain};
+use crate::input;
 use crate::offline::{self, Offline};
 use crate::template::{self, PodAt};
-use crate::{input, yaml};
 
 /// Show what a manifest would become
 ///
@@ -28,7 +27,7 @@ pub(super) struct Args {
     filename: Vec<PathBuf>,
 
     #[command(flatten)]
-    offline: offline::Args,
+    offline: offline::ClusterArgs,
 
     /// Namespace of manifests that name none
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
@@ -66,12 +65,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     if documents.is_empty() {
         return Err(CliError::Usage("the input holds no manifest".to_owned()));
     }
-    let notes = offline.notes.iter();
-    notes.for_each(|note| ctx.note(note));
-    let judged: Vec<Judged> = documents
-        .into_iter()
-        .map(|document| judge(document.value, &offline, &args.namespace))
-        .collect();
+    offline.notes.iter().for_each(|note| ctx.note(note));
+    let judged: Vec<Judged> =
+        documents.into_iter().map(|document| judge(document.value, &offline, &args.namespace)).collect();
     for (judged, warning) in judged.iter().flat_map(|j| j.warnings().map(move |w| (j, w))) {
         ctx.note(&format!("{}: {warning}", judged.title));
     }
@@ -79,7 +75,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         Form::Yaml => {
             for (index, judged) in judged.iter().enumerate() {
                 let separator = if index > 0 { "---\n" } else { "" };
-                write!(ctx.out, "{separator}{}", yaml::to_string(&judged.mutated(&offline))?)?;
+                write!(ctx.out, "{separator}{}", yaml(&judged.mutated(&offline))?)?;
             }
         }
         Form::Json => {
@@ -97,7 +93,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 if index > 0 {
                     writeln!(ctx.out)?;
                 }
-                explain::write(ctx.out, &judged.title, judged.decision.as_ref().map(|(_, decision)| decision))?;
+                explain::write(
+                    ctx.out,
+                    &judged.title,
+                    judged.decision.as_ref().map(|(_, decision)| decision),
+                )?;
             }
         }
     }
@@ -172,4 +172,9 @@ fn write_patches(judged: &[Judged], ctx: &mut Context<'_>) -> Result<(), CliErro
         writeln!(ctx.out, "{}", json!({"object": judged.title, "patch": judged.patch()}))?;
     }
     Ok(())
+}
+
+fn yaml(value: &Value) -> Result<String, CliError> {
+    let text = serde_saphyr::to_string(value);
+    text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML").into())
 }

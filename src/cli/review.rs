@@ -1,6 +1,5 @@
 //! `plimsoll review`: an `AdmissionReview` in, the answer out.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use plimsoll_core::admission::{self as core, Answer, Context as Judged};
@@ -27,7 +26,7 @@ pub(super) struct Args {
     stage: Stage,
 
     #[command(flatten)]
-    offline: offline::Args,
+    offline: offline::ClusterArgs,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -45,8 +44,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         Stage::Mutate => core::Stage::Mutate,
         Stage::Validate => core::Stage::Validate,
     };
-    let review =
-        core::read(&body, stage).map_err(|error| CliError::Usage(format!("{}: {error}", args.filename.display())))?;
+    let review = core::read(&body, stage)
+        .map_err(|error| CliError::Usage(format!("{}: {error}", args.filename.display())))?;
     let answer: Answer = match args.stage {
         Stage::Mutate => {
             let defaulted = review.object.as_ref().map(|pod| offline.defaulted(pod, &review.namespace));

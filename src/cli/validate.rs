@@ -1,8 +1,7 @@
 //! `plimsoll validate`: everything that is wrong with profiles and configuration, at once.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_core::objects::{Fact, read_manifest};
 use plimsoll_core::problem::Problem;
@@ -12,7 +11,6 @@ use serde_json::{Value, json};
 use super::{CliError, Context, Exit, examples};
 use crate::config::{self, ConfigErrors};
 use crate::input::{self, Document};
-use crate::profiles;
 
 /// Check profiles, recommendations, LimitRanges and configuration files
 ///
@@ -84,7 +82,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     }
     match args.output {
         Form::Json => {
-            let answer = json!({"valid": violations.is_empty(), "checked": checked, "violations": violations});
+            let answer =
+                json!({"valid": violations.is_empty(), "checked": checked, "violations": violations});
             writeln!(ctx.out, "{answer:#}")?;
         }
         Form::Text => {
@@ -104,7 +103,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
 fn check(document: &Document) -> Result<Option<Vec<Problem>>, CliError> {
     let value = &document.value;
     if value.get("kind").is_none() && value.get("apiVersion").is_none() {
-        return configuration(value).map(Some);
+        return configuration(&document.origin, value).map(Some);
     }
     Ok(match read_manifest(value) {
         Ok(Some(Fact::BrokenProfile { problems, .. })) => Some(problems),
@@ -114,9 +113,10 @@ fn check(document: &Document) -> Result<Option<Vec<Problem>>, CliError> {
     })
 }
 
-fn configuration(value: &Value) -> Result<Vec<Problem>, CliError> {
-    match config::check_value(value) {
-        Ok(config) => Ok(profiles::of_file(&config.profiles).1),
+fn configuration(origin: &str, tree: &Value) -> Result<Vec<Problem>, CliError> {
+    let tree = tree.as_object().cloned().unwrap_or_default();
+    match config::check_tree(Path::new(origin), tree) {
+        Ok(_) => Ok(Vec::new()),
         Err(ConfigErrors::Violations(violations)) => Ok(violations
             .into_iter()
             .map(|violation| Problem::new(violation.path, "configuration", violation.message))

@@ -109,7 +109,8 @@ struct Entry {
     /// When its status is to be written.
     due: Option<Instant>,
     written: Option<Instant>,
-    told: Option<Instant>,
+    /// When an event last said that it is valid, and when that it is not.
+    told: [Option<Instant>; 2],
     backoff: Backoff,
 }
 
@@ -170,7 +171,7 @@ impl StatusKeeper {
             profile: profile.clone(),
             due: None,
             written: None,
-            told: None,
+            told: [None; 2],
             backoff: Backoff::new(options.first_pause, options.longest_pause),
         });
         if entry.profile.uid != profile.uid || entry.profile.generation != profile.generation {
@@ -236,14 +237,16 @@ impl StatusKeeper {
         }
     }
 
-    /// Publishes an event, at most one in a while for each profile.
+    /// Publishes an event, at most one of a kind in a while for each profile.
     async fn tell(&mut self, name: &str, profile: &SeenProfile, verdict: &Verdict) {
+        let valid = verdict.status == "True";
         let Some(entry) = self.entries.get_mut(name) else { return };
-        if entry.told.is_some_and(|told| told.elapsed() < self.options.status_repeat) {
+        let [told_valid, told_invalid] = &mut entry.told;
+        let told = if valid { told_valid } else { told_invalid };
+        if told.is_some_and(|told| told.elapsed() < self.options.status_repeat) {
             return;
         }
-        entry.told = Some(Instant::now());
-        let valid = verdict.status == "True";
+        *told = Some(Instant::now());
         let event = Event {
             type_: if valid { EventType::Normal } else { EventType::Warning },
             reason: if valid { "ProfileValid" } else { "ProfileInvalid" }.to_owned(),

@@ -243,6 +243,8 @@ impl Watch {
             .map_err(|_| WatchFailure::Slow)??;
         let mut events = std::pin::pin!(events);
         self.heard();
+        // The pauses grow on until something arrives: what is only opened may fail again at once.
+        self.say_works_again();
         loop {
             let event = tokio::select! {
                 event = timeout(limit, events.try_next()) => event,
@@ -306,6 +308,10 @@ impl Watch {
 
     fn works_again(&mut self) {
         self.backoff.reset();
+        self.say_works_again();
+    }
+
+    fn say_works_again(&mut self) {
         if std::mem::take(&mut self.failing) {
             tracing::info!(kind = self.kind.kind, "the watch works again");
         }

@@ -117,6 +117,14 @@ impl Layers {
         Ok(layers)
     }
 
+    /// The defaults with one file's tree on top, as if there were neither environment nor flags.
+    pub(super) fn of_tree(file: &Path, tree: Map<String, Value>) -> Self {
+        let mut layers = Self::default();
+        layers.push(Origin::Default, keys::defaults().clone());
+        layers.add_tree(&Origin::File(file.to_owned()), tree);
+        layers
+    }
+
     fn push(&mut self, origin: Origin, tree: Map<String, Value>) {
         self.stack.push(Layer { origin, tree });
     }

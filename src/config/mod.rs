@@ -14,6 +14,7 @@ mod reload;
 mod units;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -92,6 +93,17 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     checked(values, origins, layers.file_hash, layers.violations)
 }
 
+/// Checks the content of a configuration file, alone.
+///
+/// # Errors
+///
+/// As [`load`].
+pub fn check_tree(file: &Path, tree: Map<String, Value>) -> Result<Loaded, ConfigErrors> {
+    let layers = layers::Layers::of_tree(file, tree);
+    let (values, origins) = layers.merge().map_err(internal)?;
+    checked(values, origins, None, layers.violations)
+}
+
 /// Checks a merged tree; `violations` are those that were found before.
 fn checked(
     values: Map<String, Value>,
@@ -100,7 +112,18 @@ fn checked(
     mut violations: Vec<Violation>,
 ) -> Result<Loaded, ConfigErrors> {
     let raw = raw::RawConfig::deserialize(Value::Object(values.clone())).map_err(internal)?;
-    match Config::check(&raw, &origins) {
+    let config = Config::check(&raw, &origins);
+    if let Ok(config) = &config {
+        let origin = origins.get("profiles").unwrap_or(&Origin::Default);
+        violations.extend(crate::profiles::of_file(&config.profiles).1.into_iter().map(|problem| {
+            Violation {
+                path: problem.path,
+                message: format!("{} [{}]", problem.message, problem.rule),
+                origin: origin.clone(),
+            }
+        }));
+    }
+    match config {
         Ok(config) if violations.is_empty() => Ok(Loaded { config, values, origins, file_hash }),
         checked => {
             violations.extend(checked.err().unwrap_or_default());

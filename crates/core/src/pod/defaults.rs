@@ -92,7 +92,7 @@ mod tests {
     use super::{default_from_limit_ranges, default_requests};
     use serde_json::{Value, json};
 
-    fn resources(before: Value, range: &Value) -> Value {
+    fn resources(before: &Value, range: &Value) -> Value {
         let mut pod = json!({"spec": {"containers": [{"name": "a", "resources": before}]}});
         default_requests(&mut pod);
         default_from_limit_ranges(&mut pod, [range]);
@@ -134,9 +134,14 @@ mod tests {
                 range(json!({"type": "Container", "min": {"cpu": "100m"}})),
                 json!({"requests": {"cpu": "100m"}}),
             ),
-            ("ranges for pods set nothing", Value::Null, range(json!({"type": "Pod", "max": {"cpu": "4"}})), Value::Null),
+            (
+                "ranges for pods set nothing",
+                Value::Null,
+                range(json!({"type": "Pod", "max": {"cpu": "4"}})),
+                Value::Null,
+            ),
         ] {
-            assert_eq!(resources(before, &range), expected, "{rule}");
+            assert_eq!(resources(&before, &range), expected, "{rule}");
         }
     }
 }
