@@ -26,10 +26,6 @@ impl Latencies {
         self.0.append(&mut other.0);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The smallest value that at least the share of all values does not exceed.
     pub(crate) fn percentiles(mut self) -> Percentiles {
         self.0.sort_unstable();
