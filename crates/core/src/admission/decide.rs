@@ -108,13 +108,17 @@ fn not_ours(review: &Review<'_>) -> Option<Skip> {
 
 /// The decision about a pod that is about to be created in a namespace.
 pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision {
-    let effective = context.defaulted.unwrap_or(pod);
-    let (received, view) = match (PodView::read(pod), PodView::read(effective)) {
-        (Ok(received), Ok(view)) => (received, view),
-        (Err(error), _) | (_, Err(error)) => {
+    let read = PodView::read(pod).and_then(|received| {
+        let defaulted = context.defaulted.map(PodView::read).transpose()?;
+        Ok((received, defaulted))
+    });
+    let (received, defaulted) = match read {
+        Ok(read) => read,
+        Err(error) => {
             return skipped(Skip::Malformed, None, vec![format!("plimsoll: pod left untouched: {error}")]);
         }
     };
+    let view = defaulted.as_ref().unwrap_or(&received);
     if view.annotations.is_some_and(|annotations| annotations.contains_key(keys::MIRROR)) {
         return skipped(Skip::MirrorPod, None, Vec::new());
     }
@@ -129,19 +133,19 @@ pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision 
         (None, AbsentNamespace::Unknown) => return skipped(Skip::UnknownNamespace, None, Vec::new()),
     };
     let mut warnings = Vec::new();
-    let opt_out = OptOuts::read(&view, home, &mut warnings);
-    let workload = topmost_owner(&view, namespace, context.objects);
+    let opt_out = OptOuts::read(view, home, &mut warnings);
+    let workload = topmost_owner(view, namespace, context.objects);
     let profile = context.objects.profiles().find(&Candidate {
         namespace_labels: &home.labels,
         labels: &view.labels,
-        pool: pool(&view, home),
+        pool: pool(view, home),
         workload_kind: &workload.kind,
     });
     let Some(profile) = profile else {
         let skip = opt_out.honoured(OptOut::Pod, &mut Vec::new()).unwrap_or(Skip::NoProfile);
         return skipped(skip, None, warnings);
     };
-    if let Some(skip) = why_not(profile, &view, opt_out, &mut warnings) {
+    if let Some(skip) = why_not(profile, view, opt_out, &mut warnings) {
         return skipped(skip, Some(profile), warnings);
     }
     let limit_ranges: Vec<_> = context.objects.limit_ranges(namespace).cloned().collect();
@@ -152,7 +156,7 @@ pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision 
         workload: &workload,
         now: context.now,
     };
-    let plan = plan(&Inputs { pod: &view, profile, limit_ranges: &limit_ranges, lookup });
+    let plan = plan(&Inputs { pod: view, profile, limit_ranges: &limit_ranges, lookup });
     answer(pod, &received, profile, plan, warnings)
 }
 

@@ -5,6 +5,7 @@
 //!                         \-> validate::decide ------------------/
 //! ```
 
+mod apply;
 mod decide;
 mod envelope;
 mod patch;

@@ -5,11 +5,27 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::admission::apply::apply;
 use crate::admission::patch::{Annotations, Operation};
 use crate::admission::response::ANNOTATIONS_LIMIT;
 use crate::keys;
 use crate::overcommit::{Amount, Plan, Target};
-use crate::pod::{PodView, Pruned, Resources};
+use crate::pod::{Keep, PodView, Pruned, RESOURCES, Resources};
+
+const PATCHED_CONTAINER: Keep = Keep::Members(&[("resources", RESOURCES)]);
+
+/// The parts of a pod that a patch of ours may change, and that are compared.
+const PATCHED: Keep = Keep::Members(&[
+    ("metadata", Keep::Members(&[("annotations", Keep::All)])),
+    (
+        "spec",
+        Keep::Members(&[
+            ("containers", Keep::Items(&PATCHED_CONTAINER)),
+            ("initContainers", Keep::Items(&PATCHED_CONTAINER)),
+            ("resources", RESOURCES),
+        ]),
+    ),
+]);
 
 /// What a patch would do wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -18,7 +34,7 @@ pub enum SelfCheckError {
     #[error("the patch has an operation on {0}")]
     ForeignPath(String),
     /// An operation does not apply.
-    #[error("the patch does not apply: {0}")]
+    #[error("the patch does not apply at {0}")]
     DoesNotApply(String),
     /// The outcome is not what was planned.
     #[error("the patched pod differs from the plan at {0}")]
@@ -45,13 +61,8 @@ pub(super) fn check(
     if let Some(foreign) = operations.iter().find(|operation| !is_ours(operation.path())) {
         return Err(SelfCheckError::ForeignPath(foreign.path().to_owned()));
     }
-    let mut patched = received.0.clone();
-    let patch: json_patch::Patch = serde_json::to_value(operations)
-        .and_then(serde_json::from_value)
-        .map_err(|error| SelfCheckError::DoesNotApply(error.to_string()))?;
-    json_patch::patch(&mut patched, &patch)
-        .map_err(|error| SelfCheckError::DoesNotApply(error.to_string()))?;
-    let patched = Pruned(patched);
+    let mut patched = received.only(&PATCHED);
+    apply(&mut patched.0, operations).map_err(SelfCheckError::DoesNotApply)?;
     let after = PodView::read(&patched).map_err(|error| SelfCheckError::Differs(error.path))?;
     compare_resources(before, &after, plan)?;
     compare_annotations(before, &after, annotations)
@@ -94,18 +105,16 @@ fn compare(
     if old.limits != new.limits {
         return Err(differs("limits"));
     }
-    let mut wanted: Map<String, Value> = old.requests.cloned().unwrap_or_default();
-    for line in plan.lines.iter().filter(|line| &line.target == target && line.changes()) {
-        wanted.insert(line.resource.name().to_owned(), Value::String(line.result.text.clone()));
+    let planned = || plan.lines.iter().filter(|line| &line.target == target && line.changes());
+    for line in planned() {
         let limit = Amount::read(new.limits, line.resource.name()).and_then(Result::ok);
         if limit.is_some_and(|limit| line.result.nanos > limit.nanos) {
             return Err(SelfCheckError::AboveLimit(format!("{target}: {}", line.resource)));
         }
     }
-    if new.requests.cloned().unwrap_or_default() != wanted {
-        return Err(differs("requests"));
-    }
-    Ok(())
+    let changes: Vec<_> =
+        planned().map(|line| (line.resource.name(), Some(line.result.text.as_str()))).collect();
+    if is_changed(old.requests, new.requests, &changes) { Ok(()) } else { Err(differs("requests")) }
 }
 
 fn compare_annotations(
@@ -113,18 +122,65 @@ fn compare_annotations(
     after: &PodView<'_>,
     annotations: &Annotations,
 ) -> Result<(), SelfCheckError> {
-    let mut wanted = before.annotations.cloned().unwrap_or_default();
-    for (key, text) in
-        [(keys::APPLIED, &annotations.applied), (keys::ORIGINAL_RESOURCES, &annotations.record)]
-    {
-        match text {
-            Some(text) => wanted.insert(key.to_owned(), Value::String(text.clone())),
-            None => wanted.remove(key),
-        };
-    }
-    if after.annotations.cloned().unwrap_or_default() != wanted {
+    let changes = [
+        (keys::APPLIED, annotations.applied.as_deref()),
+        (keys::ORIGINAL_RESOURCES, annotations.record.as_deref()),
+    ];
+    if !is_changed(before.annotations, after.annotations, &changes) {
         return Err(SelfCheckError::Differs("metadata.annotations".to_owned()));
     }
-    let size = wanted.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    let all = after.annotations.into_iter().flatten();
+    let size = all.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if size > ANNOTATIONS_LIMIT { Err(SelfCheckError::AnnotationsTooLarge(size)) } else { Ok(()) }
+}
+
+/// Whether `new` is `old` with just these members set, or removed where there is no text.
+fn is_changed(
+    old: Option<&Map<String, Value>>,
+    new: Option<&Map<String, Value>>,
+    changes: &[(&str, Option<&str>)],
+) -> bool {
+    let get = |key: &str| new.and_then(|map| map.get(key));
+    let others = |map: Option<&Map<String, Value>>| {
+        let keys = map.into_iter().flat_map(Map::keys);
+        keys.filter(|key| changes.iter().all(|(changed, _)| changed != key)).count()
+    };
+    let kept = |(key, value): (&String, &Value)| {
+        get(key) == Some(value) || changes.iter().any(|(changed, _)| changed == key)
+    };
+    others(new) == others(old)
+        && old.into_iter().flatten().all(kept)
+        && changes.iter().all(|(key, text)| match text {
+            Some(text) => get(key).and_then(Value::as_str) == Some(text),
+            None => get(key).is_none(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_changed;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn changes_and_nothing_else() {
+        let cpu = &[("cpu", Some("500m"))][..];
+        let gone = &[("cpu", None)][..];
+        for (rule, old, new, changes, expected) in [
+            ("set", json!({"cpu": "1", "memory": "1Gi"}), json!({"cpu": "500m", "memory": "1Gi"}), cpu, true),
+            ("not set", json!({"cpu": "1"}), json!({"cpu": "1"}), cpu, false),
+            ("set to a number", json!({"cpu": "1"}), json!({"cpu": 500}), cpu, false),
+            ("added", json!({}), json!({"cpu": "500m"}), cpu, true),
+            ("added where there was no map", Value::Null, json!({"cpu": "500m"}), cpu, true),
+            ("another changed", json!({"a": "1"}), json!({"a": "2", "cpu": "500m"}), cpu, false),
+            ("another lost", json!({"a": "1"}), json!({"cpu": "500m"}), cpu, false),
+            ("another gained", json!({}), json!({"a": "1", "cpu": "500m"}), cpu, false),
+            ("another renamed", json!({"a": "1"}), json!({"b": "1", "cpu": "500m"}), cpu, false),
+            ("removed", json!({"cpu": "1", "a": "1"}), json!({"a": "1"}), gone, true),
+            ("not removed", json!({"cpu": "1"}), json!({"cpu": "1"}), gone, false),
+            ("no change wanted", json!({"a": "1"}), json!({"a": "1"}), &[], true),
+            ("an empty map is as good as none", json!({}), Value::Null, &[], true),
+        ] {
+            assert_eq!(is_changed(old.as_object(), new.as_object(), changes), expected, "{rule}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::overcommit::{Line, Plan};
+use crate::overcommit::{Line, Plan, Target};
 
 /// Longer texts are cut: a person reads the beginning, and the annotation's size counts.
 const LIMIT: usize = 1024;
@@ -24,36 +24,37 @@ impl Plan {
         for (rule, lines) in by_rule {
             let mut last = None;
             for line in lines {
-                let piece = piece(line, rule, profile, last, text.is_empty());
-                if text.len() + piece.len() > LIMIT {
+                let before = text.len();
+                // Writing to a string cannot fail.
+                let _ = append(&mut text, line, rule, profile, last);
+                if text.len() > LIMIT {
+                    text.truncate(before);
                     left_out += 1;
                     continue;
                 }
-                text.push_str(&piece);
                 last = Some(&line.target);
             }
         }
         if left_out > 0 {
-            // Writing to a string cannot fail.
             let _ = write!(text, "; and {left_out} more");
         }
         Some(text)
     }
 }
 
-fn piece(
+fn append(
+    text: &mut String,
     line: &Line,
     rule: &str,
     profile: &str,
-    last: Option<&crate::overcommit::Target>,
-    first: bool,
-) -> String {
+    last: Option<&Target>,
+) -> std::fmt::Result {
     let Line { target, resource, original, result, .. } = line;
-    let change = format!("{resource} {} -> {}", original.text, result.text);
     match last {
-        Some(last) if last == target => format!(", {change}"),
-        Some(_) => format!("; {target} {change}"),
-        None if first => format!("{rule}({profile}): {target} {change}"),
-        None => format!("; {rule}({profile}): {target} {change}"),
+        Some(last) if last == target => text.push_str(", "),
+        Some(_) => write!(text, "; {target} ")?,
+        None if text.is_empty() => write!(text, "{rule}({profile}): {target} ")?,
+        None => write!(text, "; {rule}({profile}): {target} ")?,
     }
+    write!(text, "{resource} {} -> {}", original.text, result.text)
 }

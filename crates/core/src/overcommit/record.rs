@@ -3,9 +3,11 @@
 //! It is written by us and may be edited by the pod's author: reading it never fails, and what it says
 //! is believed only where it fits the pod (see [`Record::original`]).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::overcommit::{Amount, Line, Target};
 use crate::profile::Profile;
@@ -51,46 +53,68 @@ impl Record {
 /// The annotation's text for the lines whose result is below the original; `None` if there are none.
 /// Keys are sorted and there are no blanks, so the same lines always give the same text.
 pub fn write(profile: &Profile, lines: &[Line]) -> Option<String> {
-    let mut sections: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
-    let mut pod: Option<Value> = None;
-    for line in lines.iter().filter(|line| line.lowered()) {
-        let entry = match &line.target {
-            Target::Container { name, .. } => {
-                sections.entry("containers").or_default().entry(name.clone()).or_insert_with(empty_entry)
-            }
-            Target::InitContainer { name, .. } => {
-                sections.entry("initContainers").or_default().entry(name.clone()).or_insert_with(empty_entry)
-            }
-            Target::Pod => pod.get_or_insert_with(empty_entry),
-        };
-        let mut put = |part: &str, amount: &Amount| {
-            if let Some(Value::Object(map)) = entry.get_mut(part) {
-                map.insert(line.resource.name().to_owned(), Value::String(amount.text.clone()));
-            }
-        };
-        put("requests", &line.original);
-        put("set", &Amount::computed(line.resource, line.result.nanos));
-        if let Some(limit) = &line.limit {
-            put("limits", limit);
-        }
-    }
-    if sections.is_empty() && pod.is_none() {
+    let mut text = Text {
+        basis: profile.basis.lower_case(),
+        containers: BTreeMap::new(),
+        init_containers: BTreeMap::new(),
+        pod: None,
+        profile: &profile.name,
+    };
+    let lowered: Vec<&Line> = lines.iter().filter(|line| line.lowered()).collect();
+    if lowered.is_empty() {
         return None;
     }
-    let mut map = serde_json::Map::new();
-    map.insert("basis".to_owned(), json!(profile.basis.lower_case()));
-    map.insert("profile".to_owned(), json!(profile.name));
-    for (section, entries) in sections {
-        map.insert(section.to_owned(), json!(entries));
+    for line in lowered {
+        let entry = match &line.target {
+            Target::Container { name, .. } => text.containers.entry(name).or_default(),
+            Target::InitContainer { name, .. } => text.init_containers.entry(name).or_default(),
+            Target::Pod => text.pod.get_or_insert_default(),
+        };
+        entry.requests.set(line.resource, line.original.text.as_str().into());
+        entry.set.set(line.resource, Amount::computed(line.resource, line.result.nanos).text.into());
+        if let Some(limit) = &line.limit {
+            entry.limits.set(line.resource, limit.text.as_str().into());
+        }
     }
-    if let Some(pod) = pod {
-        map.insert("pod".to_owned(), pod);
-    }
-    // serde_json's map may keep insertion order, depending on features elsewhere in the build.
-    map.sort_keys();
-    Some(Value::Object(map).to_string())
+    // Strings and maps of them can always be written.
+    serde_json::to_string(&text).ok()
 }
 
-fn empty_entry() -> Value {
-    json!({"limits": {}, "requests": {}, "set": {}})
+/// The annotation's members, in the order of their names.
+#[derive(Serialize)]
+struct Text<'a> {
+    basis: &'static str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    containers: BTreeMap<&'a str, Entry<'a>>,
+    #[serde(rename = "initContainers", skip_serializing_if = "BTreeMap::is_empty")]
+    init_containers: BTreeMap<&'a str, Entry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Entry<'a>>,
+    profile: &'a str,
+}
+
+#[derive(Default, Serialize)]
+struct Entry<'a> {
+    limits: Figures<'a>,
+    requests: Figures<'a>,
+    set: Figures<'a>,
+}
+
+/// Texts by resource, in the order of [`Resource::ALL`], which is that of the names.
+#[derive(Default)]
+struct Figures<'a>([Option<Cow<'a, str>>; Resource::ALL.len()]);
+
+impl<'a> Figures<'a> {
+    fn set(&mut self, resource: Resource, text: Cow<'a, str>) {
+        if let Some((slot, _)) = self.0.iter_mut().zip(Resource::ALL).find(|(_, of)| *of == resource) {
+            *slot = Some(text);
+        }
+    }
+}
+
+impl Serialize for Figures<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let figures = Resource::ALL.iter().zip(&self.0);
+        serializer.collect_map(figures.filter_map(|(resource, text)| Some((resource.name(), text.as_ref()?))))
+    }
 }

@@ -21,7 +21,8 @@ pub enum Keep {
     Items(&'static Keep),
 }
 
-const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep::All)]);
+/// Requests and limits.
+pub(crate) const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep::All)]);
 const CONTAINER: Keep =
     Keep::Members(&[("name", Keep::All), ("resources", RESOURCES), ("restartPolicy", Keep::All)]);
 
@@ -61,6 +62,11 @@ impl Pruned {
     /// The kept parts of a pod that is already in memory.
     pub fn of(pod: &Value) -> Self {
         Self(prune_value(pod, &POD))
+    }
+
+    /// A copy of some of the kept parts.
+    pub(crate) fn only(&self, keep: &Keep) -> Self {
+        Self(prune_value(&self.0, keep))
     }
 }
 
