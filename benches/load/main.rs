@@ -23,6 +23,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Parser;
 
+/// As in the server, so that the echo has no disadvantage.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How hard, how long, and where the results go.
 #[derive(Clone, Debug, Parser)]
 #[command(about = "Load on the server and on a bare echo server, in turns")]
