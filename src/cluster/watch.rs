@@ -196,13 +196,11 @@ impl Watch {
             drop(text);
             self.heard();
             readings.extend(page.items.into_iter().flatten().filter_map(|object| self.read(&object)));
-            match page.metadata.next.filter(|next| !next.is_empty()) {
-                Some(next) => parameters = parameters.continue_token(&next),
-                None => {
-                    let version = page.metadata.resource_version.filter(|version| !version.is_empty());
-                    return Ok((version.ok_or(WatchFailure::NoVersion)?, readings));
-                }
-            }
+            let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
+                let version = page.metadata.resource_version.filter(|version| !version.is_empty());
+                return Ok((version.ok_or(WatchFailure::NoVersion)?, readings));
+            };
+            parameters = parameters.continue_token(&next);
         }
     }
 

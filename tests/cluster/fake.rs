@@ -19,10 +19,10 @@ type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 /// A request that changes something.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Write {
-    pub method: Method,
-    pub path: String,
-    pub body: Value,
+pub(crate) struct Write {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Value,
 }
 
 #[derive(Default)]
@@ -46,22 +46,22 @@ struct State {
 
 /// The fake, reached through loopback. Clones share it.
 #[derive(Clone)]
-pub struct FakeApi {
+pub(crate) struct FakeApi {
     state: Arc<Mutex<State>>,
     /// Changes with every change of the state.
     changed: watch::Sender<u64>,
     address: SocketAddr,
 }
 
-pub const PROFILES: &str = "/apis/plimsoll.dev/v1alpha1/overcommitprofiles";
-pub const RECOMMENDATIONS: &str = "/apis/plimsoll.dev/v1alpha1/recommendations";
-pub const LIMIT_RANGES: &str = "/api/v1/limitranges";
-pub const NAMESPACES: &str = "/api/v1/namespaces";
-pub const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
-pub const JOBS: &str = "/apis/batch/v1/jobs";
+pub(crate) const PROFILES: &str = "/apis/plimsoll.dev/v1alpha1/overcommitprofiles";
+pub(crate) const RECOMMENDATIONS: &str = "/apis/plimsoll.dev/v1alpha1/recommendations";
+pub(crate) const LIMIT_RANGES: &str = "/api/v1/limitranges";
+pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
+pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
+pub(crate) const JOBS: &str = "/apis/batch/v1/jobs";
 
 impl FakeApi {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Self {
             state: Arc::default(),
@@ -87,7 +87,7 @@ impl FakeApi {
         fake
     }
 
-    pub fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         let uri = format!("http://{}", self.address).parse().unwrap();
         plimsoll::cluster::client(kube::Config::new(uri)).unwrap()
     }
@@ -99,12 +99,12 @@ impl FakeApi {
     }
 
     /// Adds or replaces an object, and tells the watches.
-    pub fn put(&self, path: &'static str, object: Value) {
+    pub(crate) fn put(&self, path: &'static str, object: Value) {
         self.change(|state| state.put(path, object));
     }
 
     /// Changes an object without telling anybody, as if the event was lost.
-    pub fn put_silently(&self, path: &'static str, mut object: Value) {
+    pub(crate) fn put_silently(&self, path: &'static str, mut object: Value) {
         self.change(|state| {
             state.version += 1;
             object["metadata"]["resourceVersion"] = json!(state.version.to_string());
@@ -113,7 +113,7 @@ impl FakeApi {
         });
     }
 
-    pub fn delete(&self, path: &'static str, name: &str) {
+    pub(crate) fn delete(&self, path: &'static str, name: &str) {
         self.change(|state| {
             state.version += 1;
             let version = state.version;
@@ -125,7 +125,7 @@ impl FakeApi {
     }
 
     /// Sends this line to the watches of a collection.
-    pub fn send_line(&self, path: &'static str, line: &str) {
+    pub(crate) fn send_line(&self, path: &'static str, line: &str) {
         self.change(|state| {
             state.version += 1;
             let version = state.version;
@@ -134,7 +134,7 @@ impl FakeApi {
     }
 
     /// Ends the watches of a collection with 410, and forgets the events so that nobody can go on from them.
-    pub fn expire(&self, path: &'static str) {
+    pub(crate) fn expire(&self, path: &'static str) {
         let gone = json!({"type": "ERROR", "object": {
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "too old resource version",
             "reason": "Expired", "code": 410,
@@ -142,30 +142,30 @@ impl FakeApi {
         self.send_line(path, &gone.to_string());
     }
 
-    pub fn set_absent(&self, path: &'static str, absent: bool) {
+    pub(crate) fn set_absent(&self, path: &'static str, absent: bool) {
         self.change(|state| if absent { state.absent.insert(path) } else { state.absent.remove(path) });
     }
 
     /// Holds back the answers of lists and reads of a collection.
-    pub fn hold(&self, path: &'static str, held: bool) {
+    pub(crate) fn hold(&self, path: &'static str, held: bool) {
         self.change(|state| if held { state.held.insert(path) } else { state.held.remove(path) });
     }
 
     /// Answers everything with 503, and ends the watches.
-    pub fn set_down(&self, down: bool) {
+    pub(crate) fn set_down(&self, down: bool) {
         self.change(|state| state.down = down);
     }
 
-    pub fn writes(&self, path_part: &str) -> Vec<Write> {
+    pub(crate) fn writes(&self, path_part: &str) -> Vec<Write> {
         let state = self.state.lock().unwrap();
         state.writes.iter().filter(|write| write.path.contains(path_part)).cloned().collect()
     }
 
-    pub fn lists(&self, path: &str) -> usize {
+    pub(crate) fn lists(&self, path: &str) -> usize {
         self.state.lock().unwrap().lists.get(path).copied().unwrap_or_default()
     }
 
-    pub fn gets(&self) -> usize {
+    pub(crate) fn gets(&self) -> usize {
         self.state.lock().unwrap().gets
     }
 
@@ -264,17 +264,19 @@ impl FakeApi {
 
     fn write(&self, write: Write, known: Option<&'static str>) -> Response<Body> {
         let answered = write.body.clone();
-        self.change(|state| {
-            let status =
-                write.path.strip_suffix("/status").map(|path| path.rsplit('/').next().unwrap().to_owned());
-            if let (Some(name), Some(known)) = (status, known) {
-                let mut object = state.collections[known].objects[&name].clone();
+        let name =
+            write.path.strip_suffix("/status").and_then(|path| path.rsplit('/').next()).map(str::to_owned);
+        let taken = self.change(|state| {
+            if let (Some(name), Some(known)) = (name, known) {
+                let stored = state.collections.get(known).and_then(|all| all.objects.get(&name));
+                let Some(mut object) = stored.cloned() else { return false };
                 object["status"] = write.body["status"].clone();
                 state.put(known, object);
             }
             state.writes.push(write);
+            true
         });
-        answer(StatusCode::OK, &answered)
+        if taken { answer(StatusCode::OK, &answered) } else { status(StatusCode::NOT_FOUND, "not found") }
     }
 }
 
@@ -318,7 +320,7 @@ fn status(code: StatusCode, message: &str) -> Response<Body> {
 }
 
 /// Waits until the condition holds.
-pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let wait = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(2)).await;
