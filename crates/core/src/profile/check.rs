@@ -10,7 +10,7 @@ use crate::profile::check_selector::{is_dns_subdomain, is_label_value, selector}
 use crate::profile::reader::{Node, Reader, brief, member, shown};
 use crate::profile::{
     Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
-    Profile, ProfileMatch, Selector, StaticPolicy, parse_duration,
+    Profile, ProfileMatch, StaticPolicy, parse_duration,
 };
 use crate::resource::{Resource, UNIT};
 
