@@ -226,7 +226,7 @@ log: {level: warn}
 tls: {names: [a.example, '::1'], minVersion: 1.3}
 profiles:
   - name: shared-pool
-    spec: {static: {factors: {cpu: '0.5'}}, match: {pools: ['yes', '1e3', '']}}
+    spec: {static: {factors: {cpu: '0.5'}}, match: {pools: ['yes', '1e3', 'a.b']}}
 ";
     let original = file(directory.path(), "original.yaml", text);
     let printed = plimsoll(["--config", &original, "config", "print"]);

@@ -29,7 +29,7 @@ impl Collector for SnapshotAges {
             return Ok(());
         }
         let mut family = encoder.encode_descriptor(
-            "plimsoll_snapshot_age_seconds",
+            "snapshot_age_seconds",
             "Time since the API server was last heard about the kind, by kind",
             None,
             MetricType::Gauge,

@@ -51,14 +51,14 @@ pub(super) fn certificates(piece: &Piece) -> Result<Vec<CertificateDer<'static>>
 
 /// The first private key of a file.
 pub(super) fn private_key(piece: &Piece) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(&piece.bytes).map_err(|error| {
-        piece.problem(match error {
-            pem::Error::NoItemsFound => {
-                "holds no usable private key; expected PKCS#8, SEC1 or PKCS#1 in PEM, not encrypted"
-                    .to_owned()
-            }
-            error => describe(&error),
-        })
+    PrivateKeyDer::from_pem_slice(&piece.bytes).map_err(|error| match error {
+        _ if piece.bytes.windows(9).any(|window| window == b"ENCRYPTED") => {
+            piece.problem("is encrypted; expected a key without a passphrase")
+        }
+        pem::Error::NoItemsFound => {
+            piece.problem("holds no private key that can be used; expected PKCS#8, SEC1 or PKCS#1 in PEM")
+        }
+        error => piece.problem(describe(&error)),
     })
 }
 
