@@ -20,7 +20,7 @@ pub fn of_file(profiles: &[Value]) -> (Vec<Arc<Profile>>, Vec<Problem>) {
                 problems.extend(found.into_iter().map(|problem| Problem {
                     path: format!("profiles[{index}].{}", problem.path),
                     ..problem
-                }))
+                }));
             }
         }
     }

@@ -1,5 +1,13 @@
 //! The watches against an API server that is absent, forgetful, wrong, or down.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
+
 #[path = "cluster/fake.rs"]
 mod fake;
 
@@ -148,7 +156,7 @@ async fn every_kind_is_folded_and_ready_comes_last() {
     assert_eq!(objects.count(FactKind::Namespace), 5, "pages are put together");
     assert_eq!(objects.namespace("n4").unwrap().labels["plimsoll.dev/pool"], "shared");
     assert_eq!(objects.namespace("n4").unwrap().annotations["a"], "b");
-    assert_eq!(objects.recommendations("shop").count(), 1);
+    assert_eq!(objects.count(FactKind::Recommendation), 1);
     assert_eq!(limit_range_names(&objects), ["bounds"]);
     for (kind, name, owner) in [("ReplicaSet", "web-1", "web"), ("Job", "nightly-1", "nightly")] {
         let OwnerLookup::Controller(found) = objects.owner_of(kind, "shop", name) else { panic!("{kind}") };
@@ -217,7 +225,7 @@ async fn garbage_costs_nothing_but_itself() {
     fake.put(RECOMMENDATIONS, aimless);
     let replica = Replica::start_ready(&fake).await;
     assert_eq!(limit_range_names(&replica.objects()), ["good"]);
-    assert_eq!(replica.objects().recommendations("shop").count(), 0);
+    assert_eq!(replica.objects().count(FactKind::Recommendation), 0);
     assert_eq!(replica.metric("plimsoll_objects_refused_total{kind=\"LimitRange\"}"), Some(1.0));
     assert_eq!(replica.metric("plimsoll_objects_refused_total{kind=\"Recommendation\"}"), Some(1.0));
     assert_eq!(replica.metric("plimsoll_degraded{reason=\"objects_refused\"}"), Some(1.0));

@@ -1,5 +1,13 @@
 //! The CRDs that ship are those of the code, and say the same as the checks in core.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

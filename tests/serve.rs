@@ -1,5 +1,13 @@
 //! `plimsoll serve` as a process: from its arguments to its exit code.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -101,8 +109,8 @@ impl Workspace {
         let patch =
             base64::engine::general_purpose::STANDARD.decode(review["response"]["patch"].as_str()?).unwrap();
         let patch: Value = serde_json::from_slice(&patch).unwrap();
-        let path = "/spec/containers/0/resources/requests/cpu";
-        let operation = patch.as_array().unwrap().iter().find(|operation| operation["path"] == path)?;
+        let request = "/spec/containers/0/resources/requests/cpu";
+        let operation = patch.as_array().unwrap().iter().find(|operation| operation["path"] == request)?;
         operation["value"].as_str().map(str::to_owned)
     }
 }
@@ -232,6 +240,9 @@ fn run(command: &mut Command) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
+/// Sets up what is wrong.
+type Prepare<'a> = Box<dyn Fn(&mut Command) + 'a>;
+
 #[test]
 fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
     let workspace = Workspace::new();
@@ -242,7 +253,6 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
     let standalone = |command: &mut Command, path: &Path| {
         command.arg("--standalone").arg(path);
     };
-    type Prepare<'a> = Box<dyn Fn(&mut Command) + 'a>;
     let rows: [(&str, Prepare<'_>, i32, &str); 8] = [
         ("no folder", Box::new(|c| standalone(c, &workspace.path("none"))), 2, "cannot be read"),
         (

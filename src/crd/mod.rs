@@ -4,13 +4,13 @@
 //! profile means, its defaults, and the checks that a schema cannot express are in [`plimsoll_core::profile`];
 //! a test holds the two together.
 
-#[expect(
+#![allow(
     clippy::doc_markdown,
     clippy::duplicated_attributes,
-    reason = "the comments are what `kubectl explain` shows, and columns share their types"
+    reason = "comments here are what `kubectl explain` shows; and two columns may have the same type"
 )]
+
 mod profile;
-#[expect(clippy::duplicated_attributes, reason = "columns share their types")]
 mod recommendation;
 mod schema;
 
