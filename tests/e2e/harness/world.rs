@@ -159,8 +159,20 @@ impl World {
         let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         namespace["metadata"]["name"] = full.clone().into();
         namespace["metadata"]["labels"][SCENARIO] = name.into();
-        self.create_for_now(&namespace).await?;
+        self.create_namespace(&namespace).await?;
         Ok(full)
+    }
+
+    /// Creates a namespace together with the service account that its pods need, which a controller would make a
+    /// little later.
+    pub(crate) async fn create_namespace(&self, namespace: &Value) -> Result<()> {
+        self.create_for_now(namespace).await?;
+        let account = json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": namespace["metadata"]["name"]},
+        });
+        self.cluster.apply(&account).await.map(drop)
     }
 
     /// A profile for the namespaces labelled `SCENARIO: name`, with `more` merged into its spec. It is created, but
