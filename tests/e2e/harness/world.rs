@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::certificates::{Authority, MountedSecret};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Refused};
 use super::control_plane::ControlPlane;
 use super::install::{self, Endpoint, NAMESPACE, SERVER_NAME};
 use super::objects::{app, cpu, pod, profile};
@@ -172,7 +172,12 @@ impl World {
             "kind": "ServiceAccount",
             "metadata": {"name": "default", "namespace": namespace["metadata"]["name"]},
         });
-        self.cluster.apply(&account).await.map(drop)
+        match self.cluster.create(&account).await {
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.code == 409) => {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// A profile for the namespaces labelled `SCENARIO: name`, with `more` merged into its spec. It is created, but
