@@ -75,7 +75,7 @@ fn point(object: &mut Value, endpoint: &Endpoint<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Applies the MutatingWebhookConfiguration of a folder in the place of the one that is there.
+/// Applies the `MutatingWebhookConfiguration` of a folder in the place of the one that is there.
 pub(crate) async fn reinstall_webhook(
     cluster: &Cluster,
     endpoint: &Endpoint<'_>,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::certificates::{Authority, MountedSecret};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Refused};
 use super::control_plane::ControlPlane;
 use super::install::{self, Endpoint, NAMESPACE, SERVER_NAME};
 use super::objects::{app, cpu, pod, profile};
@@ -159,8 +159,25 @@ impl World {
         let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         namespace["metadata"]["name"] = full.clone().into();
         namespace["metadata"]["labels"][SCENARIO] = name.into();
-        self.create_for_now(&namespace).await?;
+        self.create_namespace(&namespace).await?;
         Ok(full)
+    }
+
+    /// Creates a namespace together with the service account that its pods need, which a controller would make a
+    /// little later.
+    pub(crate) async fn create_namespace(&self, namespace: &Value) -> Result<()> {
+        self.create_for_now(namespace).await?;
+        let account = json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": namespace["metadata"]["name"]},
+        });
+        match self.cluster.create(&account).await {
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.code == 409) => {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// A profile for the namespaces labelled `SCENARIO: name`, with `more` merged into its spec. It is created, but

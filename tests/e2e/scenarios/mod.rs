@@ -35,6 +35,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         reinvocation: injected_sidecar;
         profiles: every_error_in_one_refusal, schema_refuses, rule_of_the_schema_refuses,
             bad_one_says_so_in_its_status, edit_is_followed;
-        availability: server_gone, certificate_replaced_twice, rolling_restart;
+        availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
+            rolling_restart;
     }
 }
