@@ -1,35 +1,83 @@
 #!/usr/bin/env bash
-# Build a real Kubernetes control plane from its source modules: etcd, kube-apiserver,
-# kube-controller-manager, kube-scheduler, kubectl and kwok (nodes without a kubelet).
-# Usage: build.sh BIN_DIR. Go's own build cache makes a repetition take seconds.
+# A real Kubernetes control plane from its source modules: etcd, kube-apiserver, kube-controller-manager,
+# kube-scheduler, kubectl and kwok (nodes that live without a kubelet), for the end-to-end tests.
+#
+#   build.sh                  build what is missing, print the folder
+#   build.sh --dir            print the folder, build nothing
+#   build.sh metrics-server   build that too (needed by tests of real usage only)
+#
+# The folder is target/controlplane/KEY; KEY changes with the versions, the go.mod and go.sum files and the flags, so
+# that a changed dependency is never tested with an old binary. The first build takes about 15 minutes on two cores;
+# afterwards Go's own build cache (which outlives a fresh clone) leaves only the linking.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-bin=${1:?usage: build.sh BIN_DIR}
-command -v go >/dev/null || {
-  echo "the control plane is built from source: install Go 1.26 or newer, or point KUBECONFIG at a cluster" >&2
-  exit 3
-}
-mkdir -p "$bin"; bin=$(cd "$bin" && pwd)
-k8s=v1.37.2
-export CGO_ENABLED=0 GOFLAGS="-buildvcs=false" GOTOOLCHAIN=local
 
-build() { # module-folder package...
-  local dir=$1; shift
-  local missing=() pkg
-  for pkg in "$@"; do [ -x "$bin/$(basename "$pkg")" ] || missing+=("$pkg"); done
-  [ ${#missing[@]} -eq 0 ] && return 0
-  echo "building ${missing[*]}" >&2
-  # Into a folder beside it and then moved, so that a build cut short leaves no half binary behind.
-  local tmp; tmp=$(mktemp -d "$bin/.build.XXXXXX")
-  (cd "$here/$dir" && go build -ldflags "$ldflags" -o "$tmp/" "${missing[@]}")
-  mv "$tmp"/* "$bin/"; rmdir "$tmp"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+kubernetes=v1.37.2
+need_go=1.26
+
+# Go's cache is keyed by these flags too: change them and everything is compiled anew.
+export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local GOWORK=off
+strip="-s -w"
+stamp="-X k8s.io/component-base/version.gitVersion=$kubernetes \
+-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
+
+key() {
+  { cat "$here"/{etcd,kubernetes,kwok,metrics-server}/go.{mod,sum}; echo "$strip $stamp"; } | sha256sum | cut -c1-12
+}
+bin=${CARGO_TARGET_DIR:-$root/target}/controlplane/$kubernetes-$(key)
+
+fail() { echo "$*" >&2; exit 3; }
+
+check_go() {
+  command -v go >/dev/null ||
+    fail "the control plane is built from source: install Go $need_go+ (https://go.dev/dl) or set KUBECONFIG"
+  local have; have=$(go env GOVERSION); have=${have#go}
+  [ "$(printf '%s\n' "$need_go" "$have" | sort -V | head -n1)" = "$need_go" ] ||
+    fail "Go $have is too old for Kubernetes $kubernetes: install Go $need_go+ (https://go.dev/dl) or set KUBECONFIG"
 }
 
-ldflags="-s -w"
-build etcd go.etcd.io/etcd/server/v3
-[ -e "$bin/etcd" ] || { [ -e "$bin/v3" ] && ln -s v3 "$bin/etcd"; } || true
-ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$k8s -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
-build kubernetes k8s.io/kubernetes/cmd/kubectl k8s.io/kubernetes/cmd/kube-apiserver \
-  k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
-ldflags="-s -w"
-build kwok sigs.k8s.io/kwok/cmd/kwok
+# build MODULE_FOLDER PACKAGE NAME LDFLAGS: go build PACKAGE into $bin/NAME, if it is not there yet.
+build() {
+  [ -x "$bin/$3" ] && return
+  echo "building $3" >&2
+  # Beside its place and then renamed: a build that is cut short leaves nothing that looks finished.
+  (cd "$here/$1" && go build -ldflags "$4" -o "$bin/$3.part" "$2")
+  mv "$bin/$3.part" "$bin/$3"
+}
+
+# Kwok's rules for how nodes and pods come to life, from its own module, as one file.
+stages() {
+  [ -s "$bin/kwok-stages.yaml" ] && return
+  local kwok file
+  kwok=$(cd "$here/kwok" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize
+  for file in "$kwok"/stage/node/fast/node-initialize.yaml "$kwok"/stage/pod/fast/*.yaml \
+    "$kwok"/stage/node/heartbeat-with-lease/*.yaml "$kwok"/metrics/usage/usage-from-annotation.yaml \
+    "$kwok"/metrics/resource/metrics-resource.yaml; do
+    case $file in */kustomization.yaml) continue ;; esac
+    echo "---"; cat "$file"; echo
+  done > "$bin/kwok-stages.part"
+  mv "$bin/kwok-stages.part" "$bin/kwok-stages.yaml"
+}
+
+case ${1:-} in
+  --dir) echo "$bin"; exit ;;
+  "" | metrics-server) ;;
+  *) fail "usage: build.sh [--dir | metrics-server]" ;;
+esac
+
+check_go
+mkdir -p "$bin"
+# One build at a time, where the system can say so (util-linux).
+exec 9> "$bin/lock"
+if command -v flock >/dev/null; then flock 9; fi
+build etcd go.etcd.io/etcd/server/v3 etcd "$strip"
+for name in kubectl kube-apiserver kube-controller-manager kube-scheduler; do
+  build kubernetes "k8s.io/kubernetes/cmd/$name" "$name" "$strip $stamp"
+done
+build kwok sigs.k8s.io/kwok/cmd/kwok kwok "$strip"
+stages
+if [ "${1:-}" = metrics-server ]; then
+  build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server metrics-server "$strip"
+fi
+echo "$bin"

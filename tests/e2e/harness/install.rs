@@ -1,0 +1,90 @@
+//! Installs what `webhook-config/base` says, pointed at this process instead of pods.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::until;
+
+pub(crate) const NAMESPACE: &str = "plimsoll-system";
+/// The name that the API server expects in the certificate.
+pub(crate) const SERVER_NAME: &str = "plimsoll.plimsoll-system.svc";
+
+/// Where the API server finds the webhook.
+pub(crate) struct Endpoint<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    pub(crate) ca: &'a str,
+}
+
+/// What the base says, as kubectl renders it.
+pub(crate) fn render(cluster: &Cluster) -> Result<Vec<Value>> {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("webhook-config/base");
+    let text = cluster.kubectl.run(["kustomize".as_ref(), base.as_os_str()], None)?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// The objects that were applied, in order.
+pub(crate) async fn install(cluster: &Cluster, endpoint: &Endpoint<'_>) -> Result<Vec<Value>> {
+    let mut applied = Vec::new();
+    let mut webhooks = Vec::new();
+    for mut object in render(cluster)? {
+        match object["kind"].as_str().unwrap_or_default() {
+            // The replicas are processes of this run, configured by it; scenario `manifests` checks these kinds.
+            "Deployment" | "PodDisruptionBudget" | "NetworkPolicy" | "ConfigMap" => continue,
+            "Service" => {
+                object["spec"] = json!({
+                    "type": "ExternalName",
+                    "externalName": endpoint.host,
+                    "ports": [{"port": endpoint.port}],
+                });
+            }
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+                point(&mut object, endpoint)?;
+                webhooks.push(object);
+                continue;
+            }
+            _ => {}
+        }
+        cluster.apply(&object).await?;
+        applied.push(object);
+    }
+    for object in &applied {
+        if object["kind"] == "CustomResourceDefinition" {
+            established(cluster, object).await?;
+        }
+    }
+    for object in webhooks {
+        cluster.apply(&object).await?;
+        applied.push(object);
+    }
+    Ok(applied)
+}
+
+fn point(object: &mut Value, endpoint: &Endpoint<'_>) -> Result<()> {
+    for webhook in object["webhooks"].as_array_mut().context("no webhooks")? {
+        webhook["clientConfig"]["caBundle"] = BASE64_STANDARD.encode(endpoint.ca).into();
+        // For a Service of type ExternalName the API server takes the port from here.
+        webhook["clientConfig"]["service"]["port"] = endpoint.port.into();
+    }
+    Ok(())
+}
+
+async fn established(cluster: &Cluster, object: &Value) -> Result<()> {
+    until(format!("{} to be served", object["metadata"]["name"]), async || {
+        let stored = cluster.get(object).await?;
+        for condition in stored["status"]["conditions"].as_array().into_iter().flatten() {
+            match (condition["type"].as_str(), condition["status"].as_str()) {
+                (Some("Established"), Some("True")) => return Ok(Some(())),
+                (Some("NonStructuralSchema"), Some("True")) => bail!("{}", condition["message"]),
+                _ => {}
+            }
+        }
+        Ok(None)
+    })
+    .await
+}

@@ -1,0 +1,30 @@
+//! A control plane, the server under test, and what scenarios need to talk to both.
+
+pub(crate) mod certificates;
+pub(crate) mod cluster;
+pub(crate) mod control_plane;
+pub(crate) mod install;
+pub(crate) mod net;
+pub(crate) mod objects;
+pub(crate) mod process;
+pub(crate) mod server;
+pub(crate) mod service;
+pub(crate) mod tools;
+pub(crate) mod wait;
+pub(crate) mod webhook;
+pub(crate) mod world;
+
+pub(crate) use wait::until;
+pub(crate) use world::World;
+
+/// Fails the scenario, naming what was compared, unless both sides are equal.
+macro_rules! check_eq {
+    ($got:expr, $want:expr, $($what:tt)+) => {{
+        match (&$got, &$want) {
+            (got, want) => {
+                anyhow::ensure!(got == want, "{}: got {:?}, want {:?}", format!($($what)+), got, want);
+            }
+        }
+    }};
+}
+pub(crate) use check_eq;

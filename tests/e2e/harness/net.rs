@@ -1,0 +1,58 @@
+//! Ports, the smallest possible HTTP client, and a look at a server's certificate.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Free ports on loopback. All are held until the last is found, so that they differ.
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+/// `GET path`: the status code and the body. HTTP/1.0, so that the body simply ends with the connection.
+pub(crate) async fn http_get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else { bail!("not an HTTP answer: {answer:?}") };
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok((code.with_context(|| format!("no status code in {head:?}"))?, body.to_owned()))
+}
+
+/// The serial number of the certificate that `address` serves for `name`, after it was verified against `ca`.
+pub(crate) async fn serving_serial(
+    address: SocketAddr,
+    name: &str,
+    ca: &CertificateDer<'static>,
+) -> Result<u64> {
+    let mut roots = RootCertStore::empty();
+    roots.add(ca.clone())?;
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from(name.to_owned())?;
+    let tls = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let chain = tls.get_ref().1.peer_certificates().context("the server showed no certificate")?;
+    let leaf = chain.first().context("the server showed an empty chain")?;
+    let (_, leaf) = x509_parser::parse_x509_certificate(leaf)?;
+    let digits: String = leaf.raw_serial_as_string().split(':').collect();
+    u64::from_str_radix(&digits, 16).with_context(|| format!("serial number {digits}"))
+}

@@ -1,0 +1,72 @@
+//! Where the programs are, and what to do when they are not.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// What `tests/e2e/controlplane/build.sh` builds.
+const PROGRAMS: [&str; 6] =
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"];
+
+/// The folder of the control plane's programs; fails with what to do if one is missing.
+pub(crate) fn control_plane() -> Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/controlplane/build.sh");
+    let output = Command::new("bash")
+        .arg(&script)
+        .arg("--dir")
+        .output()
+        .context("the harness asks a bash script for the control plane's folder: install bash")?;
+    ensure!(output.status.success(), "{}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
+    let dir = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !dir.join(program).exists()).collect();
+    if !missing.is_empty() {
+        bail!(
+            "{} missing in {}: build them with tests/e2e/controlplane/build.sh (Go 1.26+, about 15 minutes the \
+             first time; `make e2e` does it), or set KUBECONFIG to use a cluster of your own",
+            missing.join(", "),
+            dir.display()
+        );
+    }
+    Ok(dir)
+}
+
+/// `kubectl` with its configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Kubectl {
+    pub(crate) fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
+        Self { program, kubeconfig }
+    }
+
+    /// Runs kubectl and gives its standard output; `stdin` is for `-f -`.
+    pub(crate) fn run<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        stdin: Option<&str>,
+    ) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().with_context(|| {
+            format!("run {}: install kubectl or build the control plane", self.program.display())
+        })?;
+        if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
+            pipe.write_all(text.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        ensure!(
+            output.status.success(),
+            "{command:?}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}

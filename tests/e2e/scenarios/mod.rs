@@ -1,0 +1,40 @@
+//! What is tested, by subject. Each scenario makes its own namespace and profile and leaves nothing behind.
+
+mod availability;
+mod limit_range;
+mod manifests;
+mod opt_out;
+mod pods;
+mod profiles;
+mod reinvocation;
+mod workloads;
+
+use futures_util::FutureExt;
+
+use crate::runner::Scenario;
+
+macro_rules! scenarios {
+    ($($module:ident: $($name:ident),+ $(,)?;)+) => {
+        vec![$($(Scenario {
+            name: concat!(stringify!($module), "::", stringify!($name)),
+            run: |world| $module::$name(world).boxed_local(),
+        }),+),+]
+    };
+}
+
+/// All scenarios, in the order in which they run.
+pub(crate) fn all() -> Vec<Scenario> {
+    scenarios! {
+        manifests: accepted_by_the_api_server, sample_profiles_accepted, nothing_lowered_without_a_profile;
+        workloads: deployment, stateful_set, job, cron_job, bare_pod;
+        pods: originals_recorded_and_limits_kept, pod_level_resources, init_container_and_sidecar,
+            extended_resource_untouched, server_side_dry_run, kube_system_untouched, update_untouched,
+            namespace_of_the_same_second;
+        opt_out: pod_annotation, namespace_label, namespace_annotation, unknown_value_warns;
+        limit_range: container_minimum, container_ratio;
+        reinvocation: injected_sidecar;
+        profiles: every_error_in_one_refusal, schema_refuses, rule_of_the_schema_refuses,
+            bad_one_says_so_in_its_status, edit_is_followed;
+        availability: server_gone, certificate_replaced_twice, rolling_restart;
+    }
+}

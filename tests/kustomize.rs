@@ -1,0 +1,240 @@
+//! What `webhook-config` says.
+//!
+//! The plain tests read the files. The snapshots need kubectl, so they run with the end-to-end tests:
+//! `cargo test --features e2e --test kustomize`; `UPDATE_SNAPSHOTS=1` writes them anew.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "all of this file is a test; reading a JSON value that is not there gives null"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All YAML files below `webhook-config`.
+fn files() -> Vec<PathBuf> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "yaml") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join("webhook-config"), &mut found);
+    found.sort();
+    found
+}
+
+fn documents(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The objects of a kind in the base.
+fn base(kind: &str) -> Vec<Value> {
+    let in_base = |file: &PathBuf| file.parent().unwrap().ends_with("base");
+    let all = files().into_iter().filter(in_base).flat_map(|file| documents(&file));
+    let found: Vec<Value> = all.filter(|object| object["kind"] == kind).collect();
+    assert!(!found.is_empty(), "no {kind} in webhook-config/base");
+    found
+}
+
+fn webhook(kind: &str) -> Value {
+    base(kind)[0]["webhooks"][0].clone()
+}
+
+#[test]
+fn every_file_is_yaml() {
+    assert!(files().len() > 15, "{:?}", files());
+    for file in files() {
+        assert!(!documents(&file).is_empty(), "{} is empty", file.display());
+    }
+}
+
+#[test]
+fn every_file_of_the_base_is_listed() {
+    let kustomization = &documents(&root().join("webhook-config/base/kustomization.yaml"))[0];
+    for file in files().iter().filter(|file| file.parent().unwrap().ends_with("base")) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let listed = kustomization["resources"].as_array().unwrap().iter().any(|entry| entry == name);
+        assert!(listed || name == "kustomization.yaml", "{name} is not in the base's resources");
+    }
+}
+
+#[test]
+fn webhooks_are_as_specified() {
+    let mutating = webhook("MutatingWebhookConfiguration");
+    let validating = webhook("ValidatingWebhookConfiguration");
+    for (rule, got, want) in [
+        ("pods start without us", &mutating["failurePolicy"], json!("Ignore")),
+        ("a slow answer costs at most 3 s", &mutating["timeoutSeconds"], json!(3)),
+        ("other versions are converted", &mutating["matchPolicy"], json!("Equivalent")),
+        ("injected sidecars come again", &mutating["reinvocationPolicy"], json!("IfNeeded")),
+        ("dry runs are allowed", &mutating["sideEffects"], json!("None")),
+        ("pods only", &mutating["rules"][0]["resources"], json!(["pods"])),
+        ("creation only", &mutating["rules"][0]["operations"], json!(["CREATE"])),
+        ("one rule", &mutating["rules"][1], Value::Null),
+        ("the CA is not in the repository", &mutating["clientConfig"]["caBundle"], Value::Null),
+        ("profiles can be stored without us", &validating["failurePolicy"], json!("Ignore")),
+        ("a slow answer costs at most 3 s", &validating["timeoutSeconds"], json!(3)),
+        ("dry runs are allowed", &validating["sideEffects"], json!("None")),
+        ("profiles only", &validating["rules"][0]["resources"], json!(["overcommitprofiles"])),
+        ("whenever they change", &validating["rules"][0]["operations"], json!(["CREATE", "UPDATE"])),
+        ("the CA is not in the repository", &validating["clientConfig"]["caBundle"], Value::Null),
+    ] {
+        assert_eq!(*got, want, "{rule}");
+    }
+}
+
+#[test]
+fn our_own_pods_start_without_us() {
+    let namespace = base("Namespace")[0]["metadata"]["name"].clone();
+    let selector = webhook("MutatingWebhookConfiguration")["namespaceSelector"]["matchExpressions"].clone();
+    let by_name = json!({
+        "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", namespace],
+    });
+    assert!(selector.as_array().unwrap().contains(&by_name), "{selector}");
+}
+
+#[test]
+fn opt_out_has_the_three_documented_values() {
+    let webhook = webhook("MutatingWebhookConfiguration");
+    let labels = json!({
+        "key": "plimsoll.dev/overcommit", "operator": "NotIn", "values": ["disabled", "false", "off"],
+    });
+    let selector = &webhook["namespaceSelector"]["matchExpressions"];
+    assert!(selector.as_array().unwrap().contains(&labels), "{selector}");
+    let condition =
+        webhook["matchConditions"].as_array().unwrap().iter().find(|c| c["name"] == "not-opted-out");
+    let expression = condition.unwrap()["expression"].as_str().unwrap();
+    let words = "object.metadata.annotations['plimsoll.dev/overcommit'] in ['disabled', 'false', 'off']";
+    assert!(expression.contains(words), "{expression}");
+}
+
+#[test]
+fn rights_are_listed_one_by_one() {
+    for role in files().iter().flat_map(|file| documents(file)) {
+        if !matches!(role["kind"].as_str(), Some("ClusterRole" | "Role")) {
+            continue;
+        }
+        for rule in role["rules"].as_array().unwrap() {
+            for part in ["verbs", "resources", "apiGroups"] {
+                let list = rule[part].as_array().unwrap_or_else(|| panic!("no {part} in {rule}"));
+                assert!(!list.is_empty() && !list.contains(&json!("*")), "{part} in {rule}");
+            }
+            let secrets = rule["resources"].as_array().unwrap().contains(&json!("secrets"));
+            assert!(!secrets, "Secrets are mounted, never read through the API: {rule}");
+        }
+    }
+}
+
+#[test]
+fn pods_are_locked_down_and_outlive_the_drain() {
+    let deployment = base("Deployment")[0].clone();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    for (rule, got, want) in [
+        ("two replicas", &deployment["spec"]["replicas"], json!(2)),
+        ("not root", &pod["securityContext"]["runAsUser"], json!(65532)),
+        ("never root", &pod["securityContext"]["runAsNonRoot"], json!(true)),
+        ("seccomp", &pod["securityContext"]["seccompProfile"]["type"], json!("RuntimeDefault")),
+        ("read-only root", &container["securityContext"]["readOnlyRootFilesystem"], json!(true)),
+        ("no capability", &container["securityContext"]["capabilities"]["drop"], json!(["ALL"])),
+        ("priority", &pod["priorityClassName"], json!("system-cluster-critical")),
+    ] {
+        assert_eq!(*got, want, "{rule}");
+    }
+    let config = base("ConfigMap")[0]["data"]["config.yaml"].as_str().unwrap().to_owned();
+    let config: Value = serde_saphyr::from_str(&config).unwrap();
+    let drain: i64 = config["server"]["drainDelay"].as_str().unwrap().trim_end_matches('s').parse().unwrap();
+    assert!(pod["terminationGracePeriodSeconds"].as_i64().unwrap() > drain + 3, "killed while still serving");
+    for (volume, path) in [("tls", "/etc/plimsoll/tls/"), ("config", "/etc/plimsoll/config/")] {
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|mount| mount["name"] == volume).unwrap();
+        assert!(path.starts_with(mount["mountPath"].as_str().unwrap()), "{mount}");
+        assert!(mount.get("subPath").is_none(), "a renewed file would never arrive: {mount}");
+    }
+}
+
+#[cfg(feature = "e2e")]
+mod snapshots {
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::root;
+
+    /// kubectl of the control plane, else the one in PATH.
+    fn kubectl() -> String {
+        let script = root().join("tests/e2e/controlplane/build.sh");
+        let output = Command::new("bash").arg(script).arg("--dir").output().unwrap();
+        let built = Path::new(String::from_utf8(output.stdout).unwrap().trim()).join("kubectl");
+        if built.exists() { built.display().to_string() } else { "kubectl".into() }
+    }
+
+    fn compare(folder: &str, name: &str) {
+        let output =
+            Command::new(kubectl()).arg("kustomize").arg(root().join(folder)).output().unwrap_or_else(
+                |error| {
+                    panic!("kubectl: {error}; build it with tests/e2e/controlplane/build.sh or install it")
+                },
+            );
+        assert!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
+        // The CRDs are a generated file that stands beside the base already.
+        let rendered = String::from_utf8(output.stdout).unwrap();
+        let kept = |document: &&str| !document.contains("\nkind: CustomResourceDefinition\n");
+        let got = rendered.split("---\n").filter(kept).collect::<Vec<_>>().join("---\n");
+        let file = root().join("tests/fixtures/kustomize").join(format!("{name}.yaml"));
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            fs::write(&file, &got).unwrap();
+        }
+        let want = fs::read_to_string(&file).unwrap_or_default();
+        let line = got.lines().zip(want.lines()).position(|(got, want)| got != want);
+        let line = line.unwrap_or_else(|| got.lines().count().min(want.lines().count()));
+        assert!(
+            got == want,
+            "{folder} differs from {} in line {}:\n  rendered: {:?}\n  snapshot: {:?}\nif that is meant, run again \
+             with UPDATE_SNAPSHOTS=1 and commit the file",
+            file.display(),
+            line + 1,
+            got.lines().nth(line),
+            want.lines().nth(line),
+        );
+    }
+
+    #[test]
+    fn base() {
+        compare("webhook-config/base", "base");
+    }
+
+    #[test]
+    fn cert_manager() {
+        compare("webhook-config/overlays/cert-manager", "cert-manager");
+    }
+
+    #[test]
+    fn fail_closed() {
+        compare("webhook-config/overlays/fail-closed", "fail-closed");
+    }
+
+    #[test]
+    fn enforce() {
+        compare("tests/fixtures/kustomize/enforce", "enforce");
+    }
+
+    #[test]
+    fn profiles() {
+        compare("webhook-config/profiles", "profiles");
+    }
+}
