@@ -16,7 +16,7 @@ use super::tls::CertificateStore;
 use super::{Admission, ServerOptions, Shutdown, connection};
 use crate::metrics::Metrics;
 
-/// How long the last connections of the backlog are waited for before the listener closes.
+/// How long the last connections are taken out of the backlog before the listener closes.
 const LAST_ACCEPT: Duration = Duration::from_millis(10);
 /// The pause after the first error of the listening socket in a row, doubled by each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -146,11 +146,14 @@ async fn serve_from<A: Admission>(
         }
     }
     // A client that connected a moment ago would see a reset if its connection stayed in the backlog.
-    while let Ok(permit) = Arc::clone(&permits).try_acquire_owned()
-        && let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_ACCEPT, listener.accept()).await
-    {
-        connections.spawn(stream, permit);
-    }
+    let last = async {
+        while let Ok(permit) = Arc::clone(&permits).try_acquire_owned()
+            && let Ok((stream, _)) = listener.accept().await
+        {
+            connections.spawn(stream, permit);
+        }
+    };
+    let _ = tokio::time::timeout(LAST_ACCEPT, last).await;
     drop(listener);
     connections.finish(options.shutdown_timeout).await;
     Ok(())
@@ -229,5 +232,96 @@ impl Backoff {
             tracing::warn!(%error, listener, "cannot accept connections; trying again");
             tokio::time::sleep(pause).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use bytes::Bytes;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+    use crate::server::tls::{TlsOptions, wall_clock};
+    use crate::server::{CertificateSource, ClientAuth, Reply, Stage};
+
+    struct Never;
+
+    impl Admission for Never {
+        async fn review(&self, _: Stage, _: Bytes) -> Reply {
+            std::future::pending().await
+        }
+    }
+
+    /// Fails a number of times before each connection, as a process without file descriptors does.
+    struct Failing {
+        listener: TcpListener,
+        failures: AtomicU32,
+    }
+
+    impl Accept for Failing {
+        async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+            const EMFILE: i32 = 24;
+            if self.failures.fetch_add(1, Ordering::Relaxed) % 4 < 3 {
+                return Err(io::Error::from_raw_os_error(EMFILE));
+            }
+            self.listener.accept().await
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_of_the_listening_socket_end_nothing() {
+        let metrics = Arc::new(Metrics::new("test"));
+        let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
+        let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
+        let tls = CertificateStore::open(tls, wall_clock(), Arc::clone(&metrics)).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let failing = Failing { listener, failures: AtomicU32::new(0) };
+        let (options, shutdown) = (Arc::new(ServerOptions::default()), Shutdown::new());
+        let server =
+            serve_from(failing, tls, options, Arc::new(Never), Arc::clone(&metrics), shutdown.clone());
+        let client = async {
+            for _ in 0..2 {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.set_zero_linger().unwrap();
+                tokio::io::AsyncWriteExt::write_all(&mut stream, b"not TLS at all").await.unwrap();
+                // The server has taken the connection when it answers or closes it.
+                let _ = stream.read(&mut [0; 16]).await;
+            }
+            shutdown.close();
+        };
+        let (result, ()) = tokio::join!(server, client);
+        result.unwrap();
+        let text = metrics.encode();
+        assert!(text.contains("plimsoll_connections_accepted_total 2\n"), "{text}");
+        assert!(!text.contains("plimsoll_accept_errors_total 0\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn options_of_zero_are_refused_by_name() {
+        let metrics = Arc::new(Metrics::new("test"));
+        let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
+        let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
+        let tls = CertificateStore::open(tls, wall_clock(), Arc::clone(&metrics)).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let options = Arc::new(ServerOptions { concurrency: 0, ..ServerOptions::default() });
+        let error =
+            serve(listener, tls, options, Arc::new(Never), metrics, Shutdown::new()).await.unwrap_err();
+        assert_eq!(error.to_string(), "server option concurrency is 0; it must be at least 1");
+    }
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        let exhausted = io::Error::other("too many open files");
+        let mut backoff = Backoff::default();
+        let pauses: Vec<_> = (0..9).map(|_| backoff.next(&exhausted).unwrap().as_millis()).collect();
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        backoff.reset();
+        assert_eq!(backoff.next(&exhausted), Some(FIRST_PAUSE));
+        let aborted = io::Error::from(io::ErrorKind::ConnectionAborted);
+        assert_eq!(backoff.next(&aborted), None, "that concerned one connection only");
     }
 }

@@ -235,14 +235,14 @@ fn answer(method: &Method, path: &str, readiness: &Readiness, metrics: &Metrics)
         let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         response(status, TEXT, text)
     };
-    let known = matches!(path, "/livez" | "/healthz" | "/readyz" | "/startupz" | "/metrics");
+    let known = matches!(path, "/livez" | "/readyz" | "/startupz" | "/metrics");
     if known && method != Method::GET && method != Method::HEAD {
         let mut response = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET or HEAD\n".to_owned());
         response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     match path {
-        "/livez" | "/healthz" => probe(true, "ok\n".to_owned()),
+        "/livez" => probe(true, "ok\n".to_owned()),
         "/readyz" => {
             let (ready, text) = readiness.report();
             probe(ready, text)

@@ -8,8 +8,6 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Where to listen. The listener is bound by the caller; this is for the caller's use.
     pub address: SocketAddr,
-    /// Whether HTTP/2 is offered beside HTTP/1.1. The API server speaks HTTP/1.1 to webhook Services.
-    pub http2: bool,
     /// The most streams one HTTP/2 connection may have open.
     pub http2_streams: u32,
     /// How many reviews are answered at the same time, both stages together.
@@ -44,7 +42,6 @@ impl Default for ServerOptions {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8443)),
-            http2: false,
             http2_streams: 100,
             concurrency: cores.saturating_mul(4),
             queue_deadline: Duration::from_secs(1),

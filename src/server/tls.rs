@@ -66,7 +66,7 @@ pub struct TlsOptions {
     pub client_auth: ClientAuth,
     /// Refuse TLS 1.2.
     pub tls13_only: bool,
-    /// Offer HTTP/2 after HTTP/1.1. Must agree with [`super::ServerOptions::http2`].
+    /// Offer HTTP/2 beside HTTP/1.1, which comes first: it is what the API server speaks to webhook Services.
     pub http2: bool,
 }
 
@@ -266,22 +266,30 @@ impl CertificateStore {
     }
 
     fn reload(&self) -> Result<bool, TlsError> {
-        let content = match Content::read(&self.options.source) {
-            Ok(content) => content,
-            Err(error) => return Err(self.refuse(Digest::of_text(&error.to_string()), error)),
-        };
-        if content.digest() == self.current.load().digest {
-            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            return Ok(false);
-        }
-        match content.pair().and_then(|pair| build(&self.options, &pair, content.digest())) {
+        // Between two reads the kubelet may have put the next pair in place; the second attempt sees all of it.
+        match self.load_changed().or_else(|_| self.load_changed()) {
             Ok(served) => {
-                self.current.store(Arc::new(served));
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                Ok(true)
+                let replaced = served.is_some();
+                if let Some(served) = served {
+                    self.current.store(Arc::new(served));
+                }
+                Ok(replaced)
             }
-            Err(error) => Err(self.refuse(content.digest(), error)),
+            Err((digest, error)) => Err(self.refuse(digest, error)),
         }
+    }
+
+    /// What the files hold now, if it is not what is served. An error comes with what tells it from others.
+    fn load_changed(&self) -> Result<Option<Served>, (Digest, TlsError)> {
+        let content = Content::read(&self.options.source)
+            .map_err(|error| (Digest::of_text(&error.to_string()), error))?;
+        let digest = content.digest();
+        if digest == self.current.load().digest {
+            return Ok(None);
+        }
+        let served = content.pair().and_then(|pair| build(&self.options, &pair, digest));
+        served.map(Some).map_err(|error| (digest, error))
     }
 
     /// Reports an unusable content once, however often it is polled.

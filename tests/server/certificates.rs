@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -198,6 +198,50 @@ fn a_truly_empty_file_is_refused() {
     fs::write(mount.path("tls.crt"), "").unwrap();
     let Reload::Refused(error) = store.poll_once() else { panic!("not refused") };
     assert!(error.to_string().contains("is empty"), "{error}");
+}
+
+#[test]
+fn what_is_refused_is_reported_once() {
+    let authority = Authority::new();
+    let (certificate, key) = authority.issue(2200);
+    let mount = Mount::new([&certificate, &key, ""]);
+    let store = open(mount.options(ClientAuth::None)).unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let writer = Arc::clone(&lines);
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::ERROR)
+        .with_writer(move || Shared(Arc::clone(&writer)))
+        .finish();
+    let _logs = tracing::subscriber::set_default(subscriber);
+    for (rule, content, reports) in [
+        ("bad", ["garbage", &key, ""], 1),
+        ("the same once more", ["garbage", &key, ""], 1),
+        ("bad in another way", ["other garbage", &key, ""], 2),
+        ("no file", ["", &key, ""], 3),
+        ("still no file", ["", &key, ""], 3),
+        ("good", [&certificate, &key, ""], 3),
+        ("bad again", ["garbage", &key, ""], 4),
+    ] {
+        mount.publish(content);
+        store.poll_once();
+        store.poll_once();
+        let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("new certificate refused").count(), reports, "{rule}: {text}");
+        assert!(!text.contains("PRIVATE KEY"), "{rule}: {text}");
+    }
+}
+
+/// A writer to memory.
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[test]

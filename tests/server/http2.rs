@@ -13,7 +13,6 @@ use crate::support::{Connection, Server, Setup, client, within};
 
 async fn start(change: impl FnOnce(&mut Setup)) -> Server {
     let mut setup = Setup::default();
-    setup.options.http2 = true;
     setup.tls.http2 = true;
     change(&mut setup);
     Server::start(setup).await

@@ -238,6 +238,13 @@ fn limit_range_vectors() {
         )
         .with(of_pod(json!({"min": {"cpu": "2"}}))),
         row(
+            "an init container that made the sum is raised where the others cannot reach it",
+            pod(&json!({"containers": [container("a", &json!({"cpu": "1"}), &Value::Null)],
+                "initContainers": [container("init", &json!({"cpu": "4"}), &Value::Null)]})),
+            &[(CPU, json!("500m")), (INIT_CPU, json!("3"))],
+        )
+        .with(of_pod(json!({"min": {"cpu": "3"}}))),
+        row(
             "a pod-level value replaces the sum",
             pod(&json!({"resources": {"requests": {"cpu": "2"}},
                 "containers": [container("a", &json!({"cpu": "1"}), &Value::Null)]})),

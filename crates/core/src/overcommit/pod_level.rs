@@ -2,6 +2,7 @@
 
 use plimsoll_quantity::Rounding;
 
+use crate::overcommit::bounds::round_up;
 use crate::overcommit::plan::{Cell, Column};
 use crate::overcommit::reason::{Held, Kept, Rule};
 use crate::overcommit::{Amount, Line, PodBounds, Target, lower};
@@ -48,8 +49,13 @@ pub(super) fn received(
     }
     let received = defaulted(column, limit.as_ref(), |line| line.received.nanos)?;
     let original = defaulted(column, limit.as_ref(), |line| line.original.nanos)?;
-    let mut found = line(resource, received, limit, false, Rule::Keep(Kept::NoRule(String::new())));
-    found.original = original;
+    let above_limit = limit.as_ref().is_some_and(|limit| received.nanos > limit.nanos);
+    let why = if above_limit { Kept::AboveLimit } else { Kept::NoRule(String::new()) };
+    let mut found = line(resource, received, limit, false, Rule::Keep(why));
+    found.original = match &found.limit {
+        Some(limit) if limit.nanos < original.nanos => limit.clone(),
+        _ => original,
+    };
     Some(found)
 }
 
@@ -169,8 +175,9 @@ fn limit_sum(column: &Column<'_>) -> Option<i128> {
     aggregate(limits).filter(|sum| *sum > 0)
 }
 
-/// Raises containers, in the order of the pod and sidecars last, until their sum is what `LimitRange`s of
-/// type Pod ask, each up to its original.
+/// Raises requests until their sum is what `LimitRange`s of type Pod ask, each up to its original: app
+/// containers by index, then sidecars. Where these cannot reach it, an init container made the sum before,
+/// and is raised instead; where nothing else helps, all keep their originals.
 fn give_back(column: &mut Column<'_>) {
     let resource = column.resource;
     let pod_limit = Amount::read(column.inputs.pod.pod_level.limits, resource.name())
@@ -178,27 +185,59 @@ fn give_back(column: &mut Column<'_>) {
         .map(|limit| limit.nanos);
     let bound =
         PodBounds::new(column.inputs.limit_ranges).pod(resource, pod_limit.or_else(|| limit_sum(column)));
-    let Some(total) = sum(&column.cells, |line| line.result.nanos) else { return };
-    if total >= bound {
+    let total = sum(&column.cells, |line| line.result.nanos);
+    if total.is_none_or(|total| total >= bound) {
         return;
     }
-    let running = column.cells.iter().filter(|cell| cell.part != Part::Init);
-    let Some(running) = running.map(|cell| cell.line.result.nanos).try_fold(0_i128, i128::checked_add) else {
+    let running = |value: fn(&Line) -> i128| {
+        let cells = column.cells.iter().filter(|cell| cell.part != Part::Init);
+        cells.map(|cell| value(&cell.line)).try_fold(0_i128, i128::checked_add)
+    };
+    let (Some(now), Some(most)) = (running(|line| line.result.nanos), running(|line| line.original.nanos))
+    else {
         return;
     };
-    let mut missing = bound.saturating_sub(running);
+    let held = || Some(Held::PodLimitRange(Amount::computed(resource, bound).text));
+    if most >= bound {
+        raise_running(&mut column.cells, bound.saturating_sub(now), held);
+    } else if !raise_init(&mut column.cells, bound, held) {
+        for cell in column.cells.iter_mut().filter(|cell| !cell.fixed && cell.line.lowered()) {
+            cell.line.set(cell.line.original.nanos, held());
+        }
+    }
+}
+
+fn raise_running(cells: &mut [Cell], mut missing: i128, held: impl Fn() -> Option<Held>) {
     for part in [Part::App, Part::Sidecar] {
-        for cell in column.cells.iter_mut().filter(|cell| cell.part == part && !cell.fixed) {
-            let room = cell.line.original.nanos.saturating_sub(cell.line.result.nanos).max(0);
-            let given = room.min(missing);
-            if given > 0 {
-                let value = cell.line.result.nanos.saturating_add(given);
-                let text = Amount::computed(resource, bound).text;
-                cell.line.set(value, Some(Held::PodLimitRange(text)));
-                missing -= given;
+        for cell in cells.iter_mut().filter(|cell| cell.part == part && !cell.fixed) {
+            let (now, most) = (cell.line.result.nanos, cell.line.original.nanos);
+            if missing > 0 && now < most {
+                let value = round_up(now.saturating_add(missing), cell.line.resource.step()).min(most);
+                cell.line.set(value, held());
+                missing = missing.saturating_sub(value.saturating_sub(now));
             }
         }
     }
+}
+
+/// Raises the first init container that reaches the bound together with the sidecars before it.
+fn raise_init(cells: &mut [Cell], bound: i128, held: impl Fn() -> Option<Held>) -> bool {
+    let mut sidecars: i128 = 0;
+    for cell in cells {
+        match cell.part {
+            Part::App => {}
+            Part::Sidecar => sidecars = sidecars.saturating_add(cell.line.result.nanos),
+            Part::Init => {
+                let needed = bound.saturating_sub(sidecars);
+                if !cell.fixed && cell.line.original.nanos >= needed {
+                    let most = cell.line.original.nanos;
+                    cell.line.set(round_up(needed, cell.line.resource.step()).min(most), held());
+                    return true;
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Leaves every request of this resource as it was received.
