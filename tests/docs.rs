@@ -1,0 +1,20 @@
+//! The documents say what the program does: examples are run, commands parsed, links followed, words compared.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what helps tests may fail like a test"
+)]
+
+#[path = "docs/commands.rs"]
+mod commands;
+#[path = "docs/examples.rs"]
+mod examples;
+#[path = "docs/links.rs"]
+mod links;
+#[path = "docs/markdown.rs"]
+mod markdown;
+#[path = "docs/words.rs"]
+mod words;
