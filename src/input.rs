@@ -111,7 +111,8 @@ pub fn read_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Ve
     Ok(documents)
 }
 
-fn manifest_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// The files of a directory that hold manifests, in the order of their names.
+pub(crate) fn manifest_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in directory.read_dir()? {
         let path = entry?.path();

@@ -108,7 +108,8 @@ where
 /// The usual parser takes any bare word for a target and shows everything of it and nothing else, so a misspelt
 /// level would silence the program.
 fn parse(filter: &str) -> Result<Targets, TelemetryError> {
-    let mut targets = Targets::new();
+    // What this module of the client says about a failed call is said by whoever made the call, once.
+    let mut targets = Targets::new().with_target("kube_client::client::builder", LevelFilter::OFF);
     for part in filter.split(',').map(str::trim) {
         let bad = || TelemetryError::Filter { filter: filter.to_owned(), part: part.to_owned() };
         targets = match part.split_once('=') {

@@ -10,9 +10,11 @@ mod context;
 mod error;
 mod explain;
 mod man;
+mod manifests;
 mod mutate;
 mod output;
 mod review;
+mod serve;
 mod validate;
 
 use std::ffi::OsString;
@@ -88,22 +90,26 @@ enum LogFormat {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
     Mutate(mutate::Args),
     Review(review::Args),
     Validate(validate::Args),
     Config(config::Args),
     Certs(certs::Args),
+    Manifests(manifests::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
 
 fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match command {
+        Command::Serve(args) => serve::run(&args, ctx),
         Command::Mutate(args) => mutate::run(&args, ctx),
         Command::Review(args) => review::run(&args, ctx),
         Command::Validate(args) => validate::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
+        Command::Manifests(args) => manifests::run(&args, ctx),
         Command::Completions(args) => completions::run(&args, ctx),
         Command::Man(args) => man::run(args, ctx),
     }

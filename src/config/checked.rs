@@ -28,8 +28,7 @@ pub struct Config {
     pub cluster: Cluster,
     /// Logging.
     pub log: Log,
-    /// Overcommit profiles as `{metadata: {name}, spec: {...}}`; names are present and unique, the spec is a
-    /// mapping and not checked further here.
+    /// Overcommit profiles as `{metadata: {name}, spec: {...}}`; names are unique, and each spec passed its checks.
     pub profiles: Vec<Value>,
 }
 

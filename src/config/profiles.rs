@@ -1,4 +1,4 @@
-//! The frame of the profiles in the configuration; what is inside a spec is checked where profiles are used.
+//! The profiles in the configuration: the frame is checked here, the spec by the rules of profiles anywhere.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,12 @@ fn profile(check: &mut Check<'_>, path: &str, item: &Value, names: &mut BTreeSet
         check.refuse(&format!("{path}.name"), format!("\"{name}\" is the name of an earlier profile too"));
     }
     match fields.get("spec") {
-        Some(spec @ Value::Object(_)) => Some(json!({"metadata": {"name": name}, "spec": spec})),
+        Some(spec @ Value::Object(_)) => {
+            for problem in plimsoll_core::profile::from_spec(&name, spec).err().unwrap_or_default() {
+                check.refuse(&format!("{path}.{}", problem.path), problem.message);
+            }
+            Some(json!({"metadata": {"name": name}, "spec": spec}))
+        }
         other => {
             let found = other.map_or_else(
                 || "is missing".to_owned(),

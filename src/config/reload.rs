@@ -156,9 +156,12 @@ fn report_refusal(errors: &ConfigErrors) {
     }
 }
 
-/// Listeners, the source of certificates and the cluster are chosen once, when the program starts.
+/// All but these are read once, when the program starts.
+const TAKEN_OVER: [&str; 4] =
+    ["profiles", "admission.excludedNamespaces", "admission.ownNamespace", "log.level"];
+
 fn is_fixed_at_start(path: &str) -> bool {
-    matches!(path, "server.address" | "probes.address" | "tls.source") || path.starts_with("cluster.")
+    !TAKEN_OVER.contains(&path)
 }
 
 /// Puts the values in force back in the place of those that need a restart, and checks the mixture: what was

@@ -175,6 +175,7 @@ pub(super) struct StateFamilies {
     pub(super) snapshot_synced: Family<KindLabel, IntGauge>,
     pub(super) snapshot_ages: SnapshotAges,
     pub(super) watch_errors: Family<KindLabel, Counter>,
+    pub(super) objects_refused: Family<KindLabel, Counter>,
     pub(super) degraded: Family<ReasonLabel, IntGauge>,
 }
 
@@ -203,6 +204,11 @@ impl StateFamilies {
             snapshot_synced: register(r, "snapshot_synced", "1 once the first list of the kind is complete"),
             snapshot_ages,
             watch_errors: register(r, "watch_errors", "Failed lists and watches, by kind"),
+            objects_refused: register(
+                r,
+                "objects_refused",
+                "Objects left out of the snapshot because they cannot be used, by kind",
+            ),
             degraded: register(
                 r,
                 "degraded",

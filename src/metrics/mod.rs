@@ -175,6 +175,11 @@ impl Metrics {
         self.state.watch_errors.get_or_create(&KindLabel { kind }).inc();
     }
 
+    /// Counts an object that was left out of the snapshot because it cannot be used.
+    pub fn object_refused(&self, kind: &'static str) {
+        self.state.objects_refused.get_or_create(&KindLabel { kind }).inc();
+    }
+
     /// Notes whether the server works without something it wants, such as an absent CRD.
     pub fn degraded(&self, reason: &'static str, degraded: bool) {
         self.state.degraded.get_or_create(&ReasonLabel { reason }).set(degraded.into());

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -56,6 +56,7 @@ impl Entry {
 struct Inner {
     entries: Mutex<Vec<Arc<Entry>>>,
     started: AtomicBool,
+    broken: OnceLock<String>,
     shutdown: Shutdown,
 }
 
@@ -143,6 +144,18 @@ impl Readiness {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.missing().is_empty()
+    }
+
+    /// Says that a part of the process has died, so that only a restart helps: `/livez` fails from now on.
+    pub fn break_down(&self, why: impl Into<String>) {
+        // The first one is the cause, the others may be its consequences.
+        let _ = self.0.broken.set(why.into());
+    }
+
+    /// Why `/livez` fails, if it does.
+    #[must_use]
+    pub fn broken(&self) -> Option<&str> {
+        self.0.broken.get().map(String::as_str)
     }
 
     /// Whether all conditions held at the same time at least once.
@@ -242,7 +255,10 @@ fn answer(method: &Method, path: &str, readiness: &Readiness, metrics: &Metrics)
         return response;
     }
     match path {
-        "/livez" => probe(true, "ok\n".to_owned()),
+        "/livez" => match readiness.broken() {
+            Some(why) => probe(false, format!("{why}\n")),
+            None => probe(true, "ok\n".to_owned()),
+        },
         "/readyz" => {
             let (ready, text) = readiness.report();
             probe(ready, text)
@@ -315,5 +331,7 @@ mod tests {
         }
         let _waiting = readiness.condition("snapshots");
         assert_eq!(answer(&Method::GET, "/readyz", &readiness, &metrics).status(), 503);
+        readiness.break_down("a task died");
+        assert_eq!(answer(&Method::GET, "/livez", &readiness, &metrics).status(), 503);
     }
 }

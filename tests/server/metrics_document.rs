@@ -59,6 +59,7 @@ fn used() -> Metrics {
     metrics.snapshot_synced("pods", true);
     metrics.snapshot_heard("pods");
     metrics.watch_error("pods");
+    metrics.object_refused("pods");
     metrics.degraded("crd_absent", true);
     metrics
 }

@@ -239,6 +239,7 @@ impl OptOuts {
             None => false,
             Some(value) if OPT_OUT_VALUES.contains(&value) => true,
             Some(value) => {
+                let value: String = value.chars().take(40).collect();
                 warnings.push(format!(
                     "plimsoll: {place} {}: {value:?} is ignored; \"disabled\", \"false\" or \"off\" opt out",
                     keys::OVERCOMMIT

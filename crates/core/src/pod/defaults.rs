@@ -92,7 +92,7 @@ mod tests {
     use super::{default_from_limit_ranges, default_requests};
     use serde_json::{Value, json};
 
-    fn resources(before: Value, range: &Value) -> Value {
+    fn resources(before: &Value, range: &Value) -> Value {
         let mut pod = json!({"spec": {"containers": [{"name": "a", "resources": before}]}});
         default_requests(&mut pod);
         default_from_limit_ranges(&mut pod, [range]);
@@ -141,7 +141,7 @@ mod tests {
                 Value::Null,
             ),
         ] {
-            assert_eq!(resources(before, &range), expected, "{rule}");
+            assert_eq!(resources(&before, &range), expected, "{rule}");
         }
     }
 }

@@ -1,0 +1,375 @@
+//! `plimsoll serve`: wires the parts of the server together.
+
+mod files;
+mod tasks;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use arc_swap::ArcSwap;
+use plimsoll_core::admission::{AbsentNamespace, Settings};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use self::files::Ports;
+use self::tasks::Tasks;
+use super::{CliError, Context, Exit, examples};
+use crate::admission::{Engine, NamespaceReader};
+use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
+use crate::config::{
+    self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
+};
+use crate::metrics::{Metrics, ReloadResult};
+use crate::profiles;
+use crate::server::health;
+use crate::server::tls::wall_clock;
+use crate::server::{
+    self, CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
+};
+use crate::standalone::{self, StandaloneFolder};
+use crate::telemetry::{self, LogControl};
+
+/// How long the background tasks may take to end after the last request was answered.
+const LAST_TASKS: Duration = Duration::from_secs(5);
+/// How often it is looked whether the server has become ready.
+const READY_POLL: Duration = Duration::from_millis(10);
+
+/// Settings that are different without a cluster, unless they are set: nobody mounts certificates, and there are no
+/// endpoints that have to move away before the server stops.
+const STANDALONE_DEFAULTS: [(&str, &str); 2] = [("tls.source", "Ephemeral"), ("server.drainDelay", "0s")];
+
+/// Run the admission server
+///
+/// In a cluster, objects are watched through the API server. With --standalone they come from the manifests of a
+/// folder, and certificates are made on the fly unless tls.source is set.
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "in a cluster" => "plimsoll serve --config /etc/plimsoll/config/config.yaml",
+    "on this machine, without a cluster" => "plimsoll serve --standalone examples/standalone --ca-file ca.crt",
+    "ask the latter" => "curl --cacert ca.crt -H 'Content-Type: application/json' -d @review.json https://localhost:8443/mutate",
+    "against the cluster of a kubeconfig" => "plimsoll serve --kubeconfig ~/.kube/config --context staging",
+))]
+pub(super) struct Args {
+    /// Run without a cluster, on the manifests in this folder; changes are taken over
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    standalone: Option<PathBuf>,
+
+    /// Kubeconfig file, in place of cluster.kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<String>,
+
+    /// Context of the kubeconfig, in place of cluster.context
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Address of the HTTPS listener, in place of server.address; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
+
+    /// Address of the listener for probes and metrics, in place of probes.address; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    probes_address: Option<String>,
+
+    /// Write the CA of the certificate that is made on the fly to this file, for clients
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// When ready, write the addresses that were bound to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    ports_file: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    let began = Instant::now();
+    let flags = [
+        ("--kubeconfig", "cluster.kubeconfig", &args.kubeconfig),
+        ("--context", "cluster.context", &args.context),
+        ("--address", "server.address", &args.address),
+        ("--probes-address", "probes.address", &args.probes_address),
+    ];
+    for (name, setting, value) in flags {
+        if let Some(value) = value.clone() {
+            ctx.add_flag(Flag { name, setting, value });
+        }
+    }
+    let mut loaded = ctx.load_config()?;
+    if args.standalone.is_some() {
+        for (setting, value) in STANDALONE_DEFAULTS {
+            if is_default(&loaded, setting) {
+                ctx.add_flag(Flag { name: "--standalone", setting, value: value.to_owned() });
+            }
+        }
+        loaded = ctx.load_config()?;
+    }
+    if args.ca_file.is_some() && loaded.config.tls.source == config::TlsSource::Files {
+        return Err(CliError::Usage(
+            "--ca-file writes the CA of a certificate made on the fly, but tls.source is Files; leave it out, or \
+             set tls.source to Ephemeral"
+                .to_owned(),
+        ));
+    }
+    let log = start_log(&loaded.config)?;
+    let sources = ctx.sources();
+    ctx.runtime()?.block_on(serve(args, loaded, sources, log, began))?;
+    Ok(Exit::Done)
+}
+
+fn is_default(loaded: &Loaded, path: &str) -> bool {
+    loaded.settings().iter().any(|setting| setting.path == path && setting.origin == Origin::Default)
+}
+
+fn start_log(config: &Config) -> Result<LogControl, CliError> {
+    let format = match config.log.format {
+        LogFormat::Auto => telemetry::LogFormat::Auto,
+        LogFormat::Text => telemetry::LogFormat::Text,
+        LogFormat::Json => telemetry::LogFormat::Json,
+    };
+    telemetry::init(format, &config.log.level).map_err(|error| CliError::Usage(error.to_string()))
+}
+
+async fn serve(
+    args: &Args,
+    loaded: Loaded,
+    sources: Sources,
+    log: LogControl,
+    began: Instant,
+) -> Result<(), CliError> {
+    let config = Arc::new(loaded.config.clone());
+    let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
+    metrics.config_loaded(seconds_since_epoch());
+    let shutdown = Shutdown::on_signals()?;
+    let readiness = Readiness::new(shutdown.clone());
+    let tasks = Tasks::new(readiness.clone());
+
+    let certificates = CertificateStore::open(tls_options(&config), wall_clock(), Arc::clone(&metrics))
+        .map_err(|error| CliError::Usage(error.to_string()))?;
+    if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
+        files::write(path, ca)?;
+    }
+    let store = Arc::clone(&certificates);
+    readiness.check("certificate", move || store.check());
+
+    let (admission, admission_address) = bind(config.server.address).await?;
+    let (probes, probes_address) = bind(config.probes.address).await?;
+    tasks.spawn("probes", health::serve(probes, readiness.clone(), Arc::clone(&metrics), shutdown.clone()));
+    let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
+    tasks.spawn("certificates", polling);
+
+    let snapshots = Arc::new(Snapshots::new(Arc::clone(&metrics)));
+    let live = Live {
+        settings: Arc::new(ArcSwap::from_pointee(settings(&config, args.standalone.is_some()))),
+        snapshots: Arc::clone(&snapshots),
+        standalone: args.standalone.is_some(),
+        log,
+    };
+    live.put_profiles_in_force(&config);
+    let namespaces = match &args.standalone {
+        Some(folder) => {
+            start_standalone(folder, &snapshots, &metrics, &readiness, &tasks)?;
+            None
+        }
+        None => Some(start_cluster(&config, &snapshots, &metrics, &readiness, &tasks).await?),
+    };
+    let engine =
+        Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics));
+    let observer = ReloadCounter(Arc::clone(&metrics));
+    let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
+    tasks.spawn("configuration", watcher.run(tasks.cancelled()));
+    tasks.spawn("reload", live.follow(changed));
+
+    let ports = Ports { admission: admission_address, probes: probes_address };
+    tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
+
+    let options = Arc::new(server_options(&config));
+    let served =
+        server::serve(admission, certificates, options, Arc::new(engine), metrics, shutdown.clone()).await;
+    // Told first: one that ends with the last of the shutdown must not look as if it had died.
+    tasks.cancelled().cancel();
+    shutdown.finish();
+    if !tasks.end(LAST_TASKS).await {
+        tracing::warn!("background tasks did not end in time; exiting without them");
+    }
+    served.map_err(anyhow::Error::new)?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {
+    let listener = server::bind(address).await.map_err(anyhow::Error::new)?;
+    let bound = listener.local_addr()?;
+    Ok((listener, bound))
+}
+
+fn start_standalone(
+    folder: &Path,
+    snapshots: &Arc<Snapshots>,
+    metrics: &Arc<Metrics>,
+    readiness: &Readiness,
+    tasks: &Tasks,
+) -> Result<(), CliError> {
+    let folder =
+        StandaloneFolder::open(folder, Arc::clone(snapshots), Arc::clone(metrics)).map_err(|errors| {
+            let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            CliError::Usage(lines.join("\n"))
+        })?;
+    readiness.condition("snapshots").ready();
+    tasks.spawn("standalone", folder.watch(standalone::POLL_INTERVAL, tasks.cancelled()));
+    Ok(())
+}
+
+async fn start_cluster(
+    config: &Config,
+    snapshots: &Arc<Snapshots>,
+    metrics: &Arc<Metrics>,
+    readiness: &Readiness,
+    tasks: &Tasks,
+) -> Result<Arc<dyn NamespaceReader>, CliError> {
+    let client = cluster::connect(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
+        .await
+        .map_err(|error| CliError::Usage(error.to_string()))?;
+    let watches = cluster::run(
+        client.clone(),
+        Arc::clone(snapshots),
+        Arc::clone(metrics),
+        readiness.condition("snapshots"),
+        ClusterOptions::default(),
+        tasks.cancelled(),
+    );
+    tasks.spawn("watches", watches);
+    Ok(Arc::new(LiveNamespaces::new(client, config.admission.namespace_read_timeout)))
+}
+
+/// What of the configuration takes effect while the server runs.
+struct Live {
+    settings: Arc<ArcSwap<Settings>>,
+    snapshots: Arc<Snapshots>,
+    standalone: bool,
+    log: LogControl,
+}
+
+impl Live {
+    /// Takes over each new configuration until there are no more.
+    async fn follow(self, mut changed: watch::Receiver<Arc<Config>>) {
+        while changed.changed().await.is_ok() {
+            let config = Arc::clone(&changed.borrow_and_update());
+            self.settings.store(Arc::new(settings(&config, self.standalone)));
+            self.put_profiles_in_force(&config);
+            if let Err(error) = self.log.set_level(&config.log.level) {
+                tracing::error!(%error, "the log level stays as it was");
+            }
+        }
+    }
+
+    fn put_profiles_in_force(&self, config: &Config) {
+        // What is wrong with a profile was reported when the configuration was checked.
+        let (profiles, _) = profiles::of_file(&config.profiles);
+        self.snapshots.update(|objects| objects.set_file_profiles(profiles));
+    }
+}
+
+fn settings(config: &Config, standalone: bool) -> Settings {
+    let absent_namespace = if standalone { AbsentNamespace::Exists } else { AbsentNamespace::Unknown };
+    Settings { excluded_namespaces: profiles::excluded_namespaces(config), absent_namespace }
+}
+
+fn tls_options(config: &Config) -> TlsOptions {
+    let tls = &config.tls;
+    let source = match tls.source {
+        config::TlsSource::Files => CertificateSource::Files {
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+            client_ca: tls.client_ca.clone(),
+        },
+        config::TlsSource::Ephemeral => CertificateSource::Ephemeral { names: tls.names.clone() },
+    };
+    let client_auth = match config.server.client_auth {
+        config::ClientAuth::None => ClientAuth::None,
+        config::ClientAuth::Optional => ClientAuth::Optional,
+        config::ClientAuth::Required => ClientAuth::Required,
+    };
+    TlsOptions {
+        source,
+        client_auth,
+        tls13_only: tls.min_version == TlsVersion::Tls13,
+        http2: config.server.http2,
+    }
+}
+
+fn server_options(config: &Config) -> ServerOptions {
+    let server = &config.server;
+    ServerOptions {
+        address: server.address,
+        http2: server.http2,
+        concurrency: server.concurrency_limit(),
+        queue_deadline: server.queue_deadline,
+        max_connections: server.max_connections,
+        header_bytes: server.header_bytes,
+        header_timeout: server.header_timeout,
+        body_bytes: server.body_bytes,
+        body_timeout: server.body_timeout,
+        idle_timeout: server.idle_timeout,
+        drain_delay: server.drain_delay,
+        shutdown_timeout: server.shutdown_timeout,
+        ..ServerOptions::default()
+    }
+}
+
+/// Waits until every condition holds, then tells the operator and whoever reads the ports file.
+async fn say_when_ready(
+    readiness: Readiness,
+    shutdown: Shutdown,
+    ports: Ports,
+    ports_file: Option<PathBuf>,
+    began: Instant,
+) {
+    let mut said = Vec::new();
+    loop {
+        let missing = readiness.missing();
+        if missing.is_empty() {
+            break;
+        }
+        if shutdown.is_draining() {
+            return;
+        }
+        if missing != said {
+            for (condition, why) in &missing {
+                tracing::info!(%condition, why, "not ready yet");
+            }
+            said = missing;
+        }
+        tokio::time::sleep(READY_POLL).await;
+    }
+    let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(
+        admission = %ports.admission,
+        probes = %ports.probes,
+        version = env!("CARGO_PKG_VERSION"),
+        milliseconds,
+        "ready"
+    );
+    if let Some(path) = ports_file
+        && let Err(error) = files::write(&path, &ports.json())
+    {
+        tracing::error!(%error, "the addresses could not be written");
+    }
+}
+
+/// Counts what became of changed configuration files.
+struct ReloadCounter(Arc<Metrics>);
+
+impl Observer for ReloadCounter {
+    fn reloaded(&self) {
+        self.0.config_reload(ReloadResult::Success);
+        self.0.config_loaded(seconds_since_epoch());
+    }
+
+    fn refused(&self) {
+        self.0.config_reload(ReloadResult::Refused);
+    }
+}
+
+fn seconds_since_epoch() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

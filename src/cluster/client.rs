@@ -1,0 +1,62 @@
+//! How the API server is reached.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use thiserror::Error;
+
+/// How long a connection to the API server may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why there is no client.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The file that was named cannot be used.
+    #[error("kubeconfig {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// The context is not there, or the default kubeconfig cannot be used.
+    #[error("context {context}: {source}; `kubectl config get-contexts` lists those there are")]
+    Context {
+        /// The context.
+        context: String,
+        /// What is wrong with it.
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// There is neither a kubeconfig nor a service account.
+    #[error(
+        "no way to the API server: {0}; give --kubeconfig FILE, run in a cluster, or use --standalone DIR without one"
+    )]
+    Nothing(Box<kube::config::InferConfigError>),
+    /// The configuration was read and makes no client.
+    #[error("the API server's address or credentials cannot be used: {0}")]
+    Client(Box<kube::Error>),
+}
+
+/// A client by the file and context that were named; else by `KUBECONFIG`, `~/.kube/config`, or the service account
+/// of the pod. Nothing is called yet.
+///
+/// # Errors
+/// What is missing or wrong, and what would be right.
+pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let mut config = match (kubeconfig, context) {
+        (Some(path), _) => {
+            let failed = |source| ConnectError::File { path: path.to_owned(), source: Box::new(source) };
+            let file = Kubeconfig::read_from(path).map_err(failed)?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(failed)?
+        }
+        (None, Some(context)) => Config::from_kubeconfig(&options).await.map_err(|source| {
+            ConnectError::Context { context: context.to_owned(), source: Box::new(source) }
+        })?,
+        (None, None) => Config::infer().await.map_err(|error| ConnectError::Nothing(Box::new(error)))?,
+    };
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))
+}

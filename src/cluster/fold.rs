@@ -1,0 +1,194 @@
+//! From objects as the API server sends them to changes of the snapshot. Nothing here waits or calls anybody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_core::objects::{Fact, FactKey, Objects, read_manifest};
+use plimsoll_core::problem::Problem;
+use serde_json::{Value, json};
+
+use super::kinds::WatchedKind;
+
+/// What happened to the objects of one kind.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// These are all of them.
+    Listed(&'static WatchedKind, Vec<Reading>),
+    /// The cluster does not know the kind, so there are none.
+    Absent(&'static WatchedKind),
+    /// One was added or changed.
+    Put(Reading),
+    /// One is gone.
+    Gone(FactKey),
+}
+
+/// An object, read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// Which object.
+    pub(super) key: FactKey,
+    /// What decisions need of it, or why it cannot be used.
+    pub(super) fact: Result<Fact, String>,
+    /// For a profile: what its status is decided from.
+    pub(super) profile: Option<Box<SeenProfile>>,
+}
+
+/// A profile, as far as its status is concerned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SeenProfile {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) generation: i64,
+    /// What is wrong with it.
+    pub(super) problems: Vec<Problem>,
+    /// The condition `Valid` that it has now.
+    pub(super) stored: Option<StoredCondition>,
+}
+
+/// A condition as it stands in a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredCondition {
+    pub(super) status: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) observed_generation: Option<i64>,
+    pub(super) last_transition: Option<String>,
+}
+
+/// Reads an object of `kind`. `Err` holds the reason when it has not even a name.
+pub(super) fn read(kind: &WatchedKind, object: &Value) -> Result<Reading, String> {
+    let Some(key) = kind.key_of(object) else {
+        return Err(format!("a {} without metadata.name was sent; it is passed over", kind.kind));
+    };
+    let manifest = manifest(kind, object);
+    let fact = match read_manifest(&manifest) {
+        Ok(Some(fact)) if fact.key() == key => Ok(fact),
+        Ok(_) => Err(format!("this is no {} that can be used", kind.kind)),
+        Err(error) => Err(error.to_string()),
+    };
+    let profile = match &fact {
+        Ok(Fact::Profile(_)) => Some(Box::new(seen_profile(object, Vec::new()))),
+        Ok(Fact::BrokenProfile { problems, .. }) => Some(Box::new(seen_profile(object, problems.clone()))),
+        _ => None,
+    };
+    Ok(Reading { key, fact, profile })
+}
+
+/// The object with its type, which lists leave out and metadata calls by another name; without what nobody reads.
+fn manifest(kind: &WatchedKind, object: &Value) -> Value {
+    const METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "ownerReferences"];
+    let metadata: serde_json::Map<String, Value> = METADATA
+        .into_iter()
+        .filter_map(|field| Some((field.to_owned(), object.get("metadata")?.get(field)?.clone())))
+        .collect();
+    let mut manifest = json!({ "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata });
+    if !kind.metadata_only
+        && let Some(map) = manifest.as_object_mut()
+    {
+        for part in ["spec", "status"] {
+            map.extend(object.get(part).map(|value| (part.to_owned(), value.clone())));
+        }
+    }
+    manifest
+}
+
+fn seen_profile(object: &Value, problems: Vec<Problem>) -> SeenProfile {
+    let text = |pointer: &str| {
+        object.pointer(pointer).and_then(Value::as_str).map(str::to_owned).unwrap_or_default()
+    };
+    let stored = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Valid"))
+        .map(|condition| {
+            let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            StoredCondition {
+                status: text("status"),
+                reason: text("reason"),
+                message: text("message"),
+                observed_generation: condition.get("observedGeneration").and_then(Value::as_i64),
+                last_transition: Some(text("lastTransitionTime")).filter(|time| !time.is_empty()),
+            }
+        });
+    SeenProfile {
+        name: text("/metadata/name"),
+        uid: text("/metadata/uid"),
+        generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+        problems,
+        stored,
+    }
+}
+
+/// An object that cannot be used, for the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) key: FactKey,
+    pub(super) reason: String,
+}
+
+/// Remembers which objects cannot be used, so that each is spoken of once.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    refused: BTreeMap<FactKey, String>,
+}
+
+impl Folder {
+    /// Applies a change, and returns the objects in it that cannot be used and were not spoken of before.
+    ///
+    /// An object that cannot be used is not there, whatever it was before: decisions by figures that somebody
+    /// replaced would be wrong in a way that nobody sees.
+    pub(super) fn apply(&mut self, objects: &mut Objects, change: Change) -> Vec<Refusal> {
+        match change {
+            Change::Listed(kind, readings) => {
+                let listed: BTreeSet<_> = readings.iter().map(|reading| reading.key.clone()).collect();
+                self.refused.retain(|key, _| key.kind != kind.fact || listed.contains(key));
+                let mut refusals = Vec::new();
+                let mut facts = Vec::with_capacity(readings.len());
+                for reading in readings {
+                    match reading.fact {
+                        Ok(fact) => {
+                            self.refused.remove(&reading.key);
+                            facts.push(fact);
+                        }
+                        Err(reason) => refusals.extend(self.refuse(reading.key, reason)),
+                    }
+                }
+                objects.replace(kind.fact, facts);
+                refusals
+            }
+            Change::Absent(kind) => {
+                self.refused.retain(|key, _| key.kind != kind.fact);
+                objects.replace(kind.fact, []);
+                Vec::new()
+            }
+            Change::Put(Reading { key, fact: Ok(fact), .. }) => {
+                self.refused.remove(&key);
+                objects.put(fact);
+                Vec::new()
+            }
+            Change::Put(Reading { key, fact: Err(reason), .. }) => {
+                objects.remove(&key);
+                self.refuse(key, reason).into_iter().collect()
+            }
+            Change::Gone(key) => {
+                self.refused.remove(&key);
+                objects.remove(&key);
+                Vec::new()
+            }
+        }
+    }
+
+    /// How many objects there are that cannot be used.
+    pub(super) fn refused(&self) -> usize {
+        self.refused.len()
+    }
+
+    fn refuse(&mut self, key: FactKey, reason: String) -> Option<Refusal> {
+        if self.refused.get(&key) == Some(&reason) {
+            return None;
+        }
+        self.refused.insert(key.clone(), reason.clone());
+        Some(Refusal { key, reason })
+    }
+}

@@ -1,0 +1,102 @@
+//! What the server knows of its cluster, and the little it writes there.
+//!
+//! [`run`] watches the kinds of objects that decisions need. Each watch reads objects into facts; one writer folds
+//! them into [`Snapshots`], which requests read without waiting; profiles that were taken in get their status
+//! written. The steps between reading and folding are pure and are in `fold`.
+
+mod backoff;
+mod client;
+mod fold;
+mod kinds;
+mod namespaces;
+mod snapshots;
+mod status;
+mod watch;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use self::client::{ConnectError, connect};
+pub use self::kinds::{WATCHED, WatchedKind};
+pub use self::namespaces::LiveNamespaces;
+pub use self::snapshots::Snapshots;
+use self::status::StatusKeeper;
+use self::watch::Watch;
+use self::writer::Writer;
+use crate::metrics::Metrics;
+use crate::server::health::Condition;
+
+/// The pace at which the API server is asked and told. [`Default`] gives the values that ship.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterOptions {
+    /// How many objects a page of a list holds.
+    pub page_size: u32,
+    /// The pause after the first failure in a row; it doubles with each further one.
+    pub first_pause: Duration,
+    /// The longest such pause.
+    pub longest_pause: Duration,
+    /// The longest that a replica waits whether another one writes a profile's status first.
+    pub status_jitter: Duration,
+    /// The least time between two statuses written about the same generation of a profile, and between two events.
+    pub status_repeat: Duration,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            page_size: 500,
+            first_pause: Duration::from_millis(500),
+            longest_pause: Duration::from_secs(30),
+            status_jitter: Duration::from_secs(2),
+            status_repeat: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How many changes may wait for the writer.
+const QUEUE: usize = 4096;
+
+/// Watches until `cancelled`. `readiness` says when every kind was seen once.
+///
+/// # Panics
+/// When one of its tasks panics, so that whoever runs this one hears of it.
+pub async fn run(
+    client: Client,
+    snapshots: Arc<Snapshots>,
+    metrics: Arc<Metrics>,
+    readiness: Condition,
+    options: ClusterOptions,
+    cancelled: CancellationToken,
+) {
+    let (changes, received) = mpsc::channel(QUEUE);
+    let (news, profiles) = mpsc::unbounded_channel();
+    let mut tasks = JoinSet::new();
+    for kind in &WATCHED {
+        let watch = Watch::new(client.clone(), kind, changes.clone(), Arc::clone(&metrics), options.clone());
+        tasks.spawn(watch.run());
+    }
+    drop(changes);
+    tasks.spawn(Writer::new(snapshots, metrics, readiness, news).run(received));
+    tasks.spawn(StatusKeeper::new(client, options).run(profiles));
+    tokio::select! {
+        () = cancelled.cancelled() => {}
+        () = until_one_ends(&mut tasks) => {}
+    }
+    tasks.shutdown().await;
+}
+
+async fn until_one_ends(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The one place where what decisions see is replaced.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use plimsoll_core::objects::{FactKind, Objects};
+
+use crate::metrics::{Metrics, ProfileState};
+
+/// The objects that decisions are made from. Readers see one whole state or the next, never half of a change.
+#[derive(Debug)]
+pub struct Snapshots {
+    current: Arc<ArcSwap<Objects>>,
+    /// Held while the next state is made, so that no writer undoes another's change.
+    writing: Mutex<()>,
+    metrics: Arc<Metrics>,
+}
+
+/// Every kind, with its name in metrics.
+const KINDS: [(FactKind, &str); 6] = [
+    (FactKind::Profile, "OvercommitProfile"),
+    (FactKind::Recommendation, "Recommendation"),
+    (FactKind::LimitRange, "LimitRange"),
+    (FactKind::Namespace, "Namespace"),
+    (FactKind::ReplicaSet, "ReplicaSet"),
+    (FactKind::Job, "Job"),
+];
+
+impl Snapshots {
+    /// Nothing yet.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { current: Arc::default(), writing: Mutex::default(), metrics }
+    }
+
+    /// What readers load from.
+    pub fn current(&self) -> Arc<ArcSwap<Objects>> {
+        Arc::clone(&self.current)
+    }
+
+    /// Every kind of objects there is.
+    pub fn kinds() -> impl Iterator<Item = FactKind> {
+        KINDS.iter().map(|(kind, _)| *kind)
+    }
+
+    /// Makes the next state out of the present one and puts it in its place. The objects are cheap to clone; the
+    /// closure should only fold in what was read before.
+    pub fn update<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Objects::clone(&self.current.load());
+        let result = change(&mut next);
+        for (kind, name) in KINDS {
+            self.metrics.snapshot_objects(name, next.count(kind));
+        }
+        self.metrics.profiles(ProfileState::Valid, next.profiles().iter().count());
+        self.metrics.profiles(ProfileState::Invalid, next.broken_profiles().len());
+        self.current.store(Arc::new(next));
+        result
+    }
+}

@@ -1,0 +1,344 @@
+//! Lists and watches one kind for as long as the program runs.
+//!
+//! The loop is our own, not that of `kube`'s runtime, because it must see bookmarks: they are how one knows on a
+//! quiet cluster that the API server is still there. It also reads objects as they come, so that one that makes no
+//! sense costs nothing but itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use kube::Client;
+use kube::core::params::{ListParams, WatchParams};
+use kube::core::{Request, WatchEvent};
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::ClusterOptions;
+use super::backoff::{Backoff, chance};
+use super::fold::{self, Change, Reading};
+use super::kinds::WatchedKind;
+use crate::metrics::Metrics;
+
+/// How long one page of a list, or the head of a watch's answer, may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much later than promised the end of a watch may come before the connection counts as dead.
+const WATCH_MARGIN: Duration = Duration::from_secs(5);
+/// A watch that ends sooner is not followed by the next one at once.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
+
+/// Why a list or a watch failed.
+#[derive(Debug, Error)]
+enum WatchFailure {
+    #[error("{}", describe(.0))]
+    Client(#[from] Box<kube::Error>),
+    #[error("no answer within {} s", ANSWER_TIMEOUT.as_secs())]
+    Slow,
+    #[error("the answer is no list: {0}")]
+    NoList(serde_json::Error),
+    #[error("the list has no resourceVersion")]
+    NoVersion,
+}
+
+impl From<kube::Error> for WatchFailure {
+    fn from(error: kube::Error) -> Self {
+        Self::Client(Box::new(error))
+    }
+}
+
+impl From<kube::core::request::Error> for WatchFailure {
+    fn from(error: kube::core::request::Error) -> Self {
+        kube::Error::BuildRequest(error).into()
+    }
+}
+
+impl WatchFailure {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Client(error) => match error.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The error with its causes; what an operator can do where the status tells it.
+pub(super) fn describe(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return match status.code {
+            401 => format!(
+                "{}: the credentials are not accepted; check the kubeconfig or service account",
+                status.message
+            ),
+            403 => format!("{}: grant get, list and watch to the service account", status.message),
+            code => format!("{} ({code})", status.message),
+        };
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(default)]
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMetadata {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+/// The watch of one kind.
+pub(super) struct Watch {
+    client: Client,
+    kind: &'static WatchedKind,
+    changes: mpsc::Sender<Change>,
+    metrics: Arc<Metrics>,
+    options: ClusterOptions,
+    backoff: Backoff,
+    failing: bool,
+}
+
+/// The writer is gone: the program ends.
+struct Ended;
+
+impl Watch {
+    pub(super) fn new(
+        client: Client,
+        kind: &'static WatchedKind,
+        changes: mpsc::Sender<Change>,
+        metrics: Arc<Metrics>,
+        options: ClusterOptions,
+    ) -> Self {
+        let backoff = Backoff::new(options.first_pause, options.longest_pause);
+        Self { client, kind, changes, metrics, options, backoff, failing: false }
+    }
+
+    /// Lists and watches until nobody wants the changes any more.
+    pub(super) async fn run(mut self) {
+        let Ended = self.until_ended().await;
+    }
+
+    async fn until_ended(&mut self) -> Ended {
+        let mut absences = 0_u32;
+        let mut listed = false;
+        loop {
+            match self.list().await {
+                Ok((version, readings)) => {
+                    absences = 0;
+                    listed = true;
+                    if self.send(Change::Listed(self.kind, readings)).await.is_err() {
+                        return Ended;
+                    }
+                    self.works_again();
+                    if let Err(Ended) = self.follow(version).await {
+                        return Ended;
+                    }
+                }
+                Err(failure) if failure.code() == Some(404) && self.kind.is_custom() => {
+                    absences += 1;
+                    self.heard();
+                    // A kind that was there is believed to be gone when it is said twice: an API server that
+                    // starts may not know all kinds yet.
+                    if absences >= 2 || !listed {
+                        listed = false;
+                        if self.send(Change::Absent(self.kind)).await.is_err() {
+                            return Ended;
+                        }
+                    }
+                }
+                Err(failure) => self.failed("list", &failure),
+            }
+            if self.changes.is_closed() {
+                return Ended;
+            }
+            sleep(self.backoff.pause()).await;
+        }
+    }
+
+    /// All objects of the kind, and the version at which they were all of them.
+    async fn list(&self) -> Result<(String, Vec<Reading>), WatchFailure> {
+        let request = Request::new(self.kind.path());
+        let mut parameters = ListParams::default().limit(self.options.page_size);
+        let mut readings = Vec::new();
+        loop {
+            let request = if self.kind.metadata_only {
+                request.list_metadata(&parameters)?
+            } else {
+                request.list(&parameters)?
+            };
+            let text = timeout(ANSWER_TIMEOUT, self.client.request_text(request))
+                .await
+                .map_err(|_| WatchFailure::Slow)??;
+            let page: Page = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
+            drop(text);
+            self.heard();
+            readings.extend(page.items.into_iter().flatten().filter_map(|object| self.read(&object)));
+            match page.metadata.next.filter(|next| !next.is_empty()) {
+                Some(next) => parameters = parameters.continue_token(&next),
+                None => {
+                    let version = page.metadata.resource_version.filter(|version| !version.is_empty());
+                    return Ok((version.ok_or(WatchFailure::NoVersion)?, readings));
+                }
+            }
+        }
+    }
+
+    /// Watches from `version` on, until the objects have to be listed anew.
+    async fn follow(&mut self, mut version: String) -> Result<(), Ended> {
+        loop {
+            let started = Instant::now();
+            match self.watch_once(&mut version).await {
+                Ok(Outcome::Over) if started.elapsed() >= SHORT_WATCH => {}
+                Ok(Outcome::Over) => sleep(self.backoff.pause()).await,
+                Ok(Outcome::Ended) => return Err(Ended),
+                Err(failure) => {
+                    // 410: the version is too old. 404: the kind is gone; the list finds out.
+                    if matches!(failure.code(), Some(404 | 410)) {
+                        tracing::debug!(kind = self.kind.kind, %failure, "watch: listing anew");
+                        return Ok(());
+                    }
+                    self.failed("watch", &failure);
+                    if self.changes.is_closed() {
+                        return Err(Ended);
+                    }
+                    sleep(self.backoff.pause()).await;
+                }
+            }
+        }
+    }
+
+    async fn watch_once(&mut self, version: &mut String) -> Result<Outcome, WatchFailure> {
+        // Not all kinds and replicas at the same moment.
+        let seconds = 240 + u32::try_from(chance(Duration::from_secs(50)).as_secs()).unwrap_or_default();
+        let limit = Duration::from_secs(u64::from(seconds)) + WATCH_MARGIN;
+        let parameters = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
+        let request = Request::new(self.kind.path());
+        let request = if self.kind.metadata_only {
+            request.watch_metadata(&parameters, version)?
+        } else {
+            request.watch(&parameters, version)?
+        };
+        let events = timeout(ANSWER_TIMEOUT, self.client.request_events::<Value>(request))
+            .await
+            .map_err(|_| WatchFailure::Slow)??;
+        let mut events = std::pin::pin!(events);
+        self.heard();
+        // The pauses grow on until something arrives: what is only opened may fail again at once.
+        self.say_works_again();
+        loop {
+            let event = tokio::select! {
+                event = timeout(limit, events.try_next()) => event,
+                () = self.changes.closed() => return Ok(Outcome::Ended),
+            };
+            let Ok(event) = event else {
+                tracing::debug!(kind = self.kind.kind, "watch: the connection is silent; watching anew");
+                return Ok(Outcome::Over);
+            };
+            let event = match event {
+                // What cannot be read is lost; watching anew from the version before it would bring it again.
+                Err(kube::Error::SerdeError(error)) => {
+                    self.metrics.watch_error(self.kind.kind);
+                    tracing::warn!(kind = self.kind.kind, %error, "watch: an event cannot be read; it is passed over");
+                    continue;
+                }
+                event => event?,
+            };
+            let change = match event {
+                None => return Ok(Outcome::Over),
+                Some(WatchEvent::Bookmark(bookmark)) => {
+                    *version = bookmark.metadata.resource_version;
+                    None
+                }
+                Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status).into()),
+                Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                    note_version(version, &object);
+                    self.read(&object).map(Change::Put)
+                }
+                Some(WatchEvent::Deleted(object)) => {
+                    note_version(version, &object);
+                    self.kind.key_of(&object).map(Change::Gone)
+                }
+            };
+            self.heard();
+            self.works_again();
+            if let Some(change) = change
+                && self.send(change).await.is_err()
+            {
+                return Ok(Outcome::Ended);
+            }
+        }
+    }
+
+    fn read(&self, object: &Value) -> Option<Reading> {
+        fold::read(self.kind, object)
+            .map_err(|reason| {
+                self.metrics.watch_error(self.kind.kind);
+                tracing::warn!(kind = self.kind.kind, "{reason}");
+            })
+            .ok()
+    }
+
+    async fn send(&self, change: Change) -> Result<(), Ended> {
+        self.changes.send(change).await.map_err(|_| Ended)
+    }
+
+    fn heard(&self) {
+        self.metrics.snapshot_heard(self.kind.kind);
+    }
+
+    fn works_again(&mut self) {
+        self.backoff.reset();
+        self.say_works_again();
+    }
+
+    fn say_works_again(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!(kind = self.kind.kind, "the watch works again");
+        }
+    }
+
+    fn failed(&mut self, what: &'static str, failure: &WatchFailure) {
+        self.metrics.watch_error(self.kind.kind);
+        if std::mem::replace(&mut self.failing, true) {
+            tracing::debug!(kind = self.kind.kind, %failure, "{what} failed again");
+        } else {
+            tracing::warn!(kind = self.kind.kind, %failure, "{what} failed; the last snapshot stays, trying again");
+        }
+    }
+}
+
+/// How a watch ended without an error.
+enum Outcome {
+    /// Its time was up.
+    Over,
+    /// The program ends.
+    Ended,
+}
+
+fn note_version(version: &mut String, object: &Value) {
+    if let Some(new) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str)
+        && !new.is_empty()
+    {
+        new.clone_into(version);
+    }
+}

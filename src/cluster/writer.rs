@@ -1,0 +1,154 @@
+//! The one task that turns changes into snapshots, and says how complete they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::Snapshots;
+use super::fold::{Change, Folder, Refusal, SeenProfile};
+use super::kinds::{PROFILE, WATCHED, WatchedKind};
+use crate::metrics::Metrics;
+use crate::server::health::Condition;
+
+/// How many changes that have already arrived are folded into one snapshot.
+const BATCH: usize = 1024;
+
+/// What the keeper of the profiles' statuses is told, after the snapshot holds it.
+#[derive(Debug, PartialEq)]
+pub(super) enum ProfileNews {
+    /// These are all profiles.
+    All(Vec<SeenProfile>),
+    /// One was added or changed.
+    Seen(Box<SeenProfile>),
+    /// One is gone.
+    Gone(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Waiting,
+    Synced,
+    Absent,
+}
+
+pub(super) struct Writer {
+    snapshots: Arc<Snapshots>,
+    metrics: Arc<Metrics>,
+    readiness: Condition,
+    profiles: mpsc::UnboundedSender<ProfileNews>,
+    folder: Folder,
+    progress: BTreeMap<&'static str, Progress>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        snapshots: Arc<Snapshots>,
+        metrics: Arc<Metrics>,
+        readiness: Condition,
+        profiles: mpsc::UnboundedSender<ProfileNews>,
+    ) -> Self {
+        for kind in &WATCHED {
+            metrics.snapshot_synced(kind.kind, false);
+        }
+        let progress = WATCHED.iter().map(|kind| (kind.kind, Progress::Waiting)).collect();
+        let writer = Self { snapshots, metrics, readiness, profiles, folder: Folder::default(), progress };
+        writer.say_how_complete();
+        writer
+    }
+
+    /// Writes until every watch has ended.
+    pub(super) async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
+        let mut batch = Vec::new();
+        while changes.recv_many(&mut batch, BATCH).await > 0 {
+            self.write(batch.drain(..));
+        }
+    }
+
+    /// Folds the changes into one new snapshot.
+    fn write(&mut self, batch: impl Iterator<Item = Change>) {
+        let mut news = Vec::new();
+        let mut refusals = Vec::new();
+        let mut arrived = Vec::new();
+        let (folder, snapshots) = (&mut self.folder, &self.snapshots);
+        snapshots.update(|objects| {
+            for change in batch {
+                news.extend(profile_news(&change));
+                arrived.extend(match &change {
+                    Change::Listed(kind, _) => Some((*kind, Progress::Synced)),
+                    Change::Absent(kind) => Some((*kind, Progress::Absent)),
+                    Change::Put(_) | Change::Gone(_) => None,
+                });
+                refusals.extend(folder.apply(objects, change));
+            }
+        });
+        for Refusal { key, reason } in refusals {
+            self.metrics.object_refused(kind_name(&key));
+            tracing::warn!(
+                kind = kind_name(&key),
+                namespace = key.namespace,
+                name = key.name,
+                reason,
+                "an object cannot be used; it counts as absent"
+            );
+        }
+        self.metrics.degraded("objects_refused", self.folder.refused() > 0);
+        for news in news {
+            // Without a keeper there is nobody who wants to know.
+            let _ = self.profiles.send(news);
+        }
+        if !arrived.is_empty() {
+            for (kind, progress) in arrived {
+                self.note(kind, progress);
+            }
+            self.say_how_complete();
+        }
+    }
+
+    fn note(&mut self, kind: &'static WatchedKind, progress: Progress) {
+        let before = self.progress.insert(kind.kind, progress);
+        if before == Some(progress) {
+            return;
+        }
+        self.metrics.snapshot_synced(kind.kind, progress == Progress::Synced);
+        match progress {
+            Progress::Absent => tracing::warn!(
+                crd = kind.crd_name(),
+                "the CRD is not installed; going on without it, and asking again (`plimsoll manifests crds` prints it)"
+            ),
+            Progress::Synced => tracing::info!(kind = kind.kind, "snapshot complete"),
+            Progress::Waiting => {}
+        }
+    }
+
+    fn say_how_complete(&self) {
+        let of =
+            |progress| WATCHED.iter().filter(move |kind| self.progress.get(kind.kind) == Some(&progress));
+        let absent: Vec<_> = of(Progress::Absent).map(WatchedKind::crd_name).collect();
+        self.metrics.degraded("crd_absent", !absent.is_empty());
+        let waiting: Vec<_> = of(Progress::Waiting).map(|kind| kind.kind).collect();
+        if !waiting.is_empty() {
+            self.readiness.missing(format!("waiting for the first list of {}", waiting.join(", ")));
+        } else if absent.is_empty() {
+            self.readiness.ready();
+        } else {
+            self.readiness.degraded(format!("not installed: CRD {}", absent.join(", ")));
+        }
+    }
+}
+
+fn kind_name(key: &plimsoll_core::objects::FactKey) -> &'static str {
+    WATCHED.iter().find(|kind| kind.fact == key.kind).map_or("unknown", |kind| kind.kind)
+}
+
+fn profile_news(change: &Change) -> Option<ProfileNews> {
+    match change {
+        Change::Listed(kind, readings) if kind.fact == PROFILE.fact => Some(ProfileNews::All(
+            readings.iter().filter_map(|reading| reading.profile.as_deref().cloned()).collect(),
+        )),
+        Change::Absent(kind) if kind.fact == PROFILE.fact => Some(ProfileNews::All(Vec::new())),
+        Change::Put(reading) => reading.profile.clone().map(ProfileNews::Seen),
+        Change::Gone(key) if key.kind == PROFILE.fact => Some(ProfileNews::Gone(key.name.clone())),
+        _ => None,
+    }
+}
