@@ -12,7 +12,6 @@ fn words(command: &str) -> Vec<String> {
     for c in command.chars() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
-            (c, Some(_)) => word.get_or_insert_default().push(c),
             ('\'' | '"', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
@@ -20,7 +19,7 @@ fn words(command: &str) -> Vec<String> {
             ('#', None) if word.is_none() => break,
             ('|' | '>' | '<' | ';' | '&' | ')', None) => break,
             (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
+            (c, _) => word.get_or_insert_default().push(c),
         }
     }
     words.extend(word);
