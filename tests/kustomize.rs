@@ -9,9 +9,11 @@
     reason = "all of this file is a test; reading a JSON value that is not there gives null"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use plimsoll::cluster::WATCHED;
 use serde_json::{Value, json};
 
 fn root() -> &'static Path {
@@ -137,6 +139,34 @@ fn rights_are_listed_one_by_one() {
             assert!(!secrets, "Secrets are mounted, never read through the API: {rule}");
         }
     }
+}
+
+/// What the code calls is what the manifests grant, in both directions.
+#[test]
+fn rights_are_those_in_use() {
+    let right = |group: &str, resource: &str, verb: &str| [group, resource, verb].map(str::to_owned);
+    let mut used = BTreeSet::from([
+        // A namespace that the snapshot does not hold yet.
+        right("", "namespaces", "get"),
+        // What the server thinks of a profile; an event repeated is an event patched.
+        right("plimsoll.dev", "overcommitprofiles/status", "patch"),
+        right("events.k8s.io", "events", "create"),
+        right("events.k8s.io", "events", "patch"),
+    ]);
+    for kind in &WATCHED {
+        let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
+        used.extend(["list", "watch"].map(|verb| right(group, kind.plural, verb)));
+    }
+    let mut granted = BTreeSet::new();
+    for rule in base("ClusterRole").iter().flat_map(|role| role["rules"].as_array().unwrap()) {
+        let texts = |part: &str| rule[part].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
+        for group in texts("apiGroups") {
+            for resource in texts("resources") {
+                granted.extend(texts("verbs").map(|verb| right(group, resource, verb)));
+            }
+        }
+    }
+    assert_eq!(granted, used);
 }
 
 #[test]

@@ -301,7 +301,6 @@ fn server_options(config: &Config) -> ServerOptions {
     let server = &config.server;
     ServerOptions {
         address: server.address,
-        http2: server.http2,
         concurrency: server.concurrency_limit(),
         queue_deadline: server.queue_deadline,
         max_connections: server.max_connections,

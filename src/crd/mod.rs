@@ -4,6 +4,11 @@
 //! profile means, its defaults, and the checks that a schema cannot express are in [`plimsoll_core::profile`];
 //! a test holds the two together.
 
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "two columns may have the same type; the lint takes them for one attribute"
+)]
+
 mod profile;
 mod recommendation;
 mod schema;

@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 /// Plain decimals as `plimsoll_quantity::Ratio` reads them.
 const DECIMAL: &str = r"^[0-9]{1,18}(\.[0-9]{1,18})?$";
 const DECIMAL_LENGTH: u32 = 37;
-/// Quantities that are not negative.
-const QUANTITY: &str = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
+/// Quantities that are not negative, and below what a quantity can hold whatever the suffix.
+const QUANTITY: &str = concat!(
+    r"^\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([KMG]i|[numkMG]|[eE][+-]?[0-9])?$",
+    r"|^\+?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})[TPE]i?$",
+);
 /// Amounts that are whole and above zero.
-const WHOLE_QUANTITY: &str = r"^[1-9][0-9]*([KMGTPE]i|[kMGTPE])?$";
-const QUANTITY_LENGTH: u32 = 40;
+const WHOLE_QUANTITY: &str = r"^[1-9][0-9]{0,17}([KMG]i|[kMG])?$";
+const QUANTITY_LENGTH: u32 = 32;
 const DURATION: &str = r"^[0-9]+[smhd]$";
 const POSITIVE_DURATION: &str = r"^0*[1-9][0-9]*[smhd]$";
 const DURATION_LENGTH: u32 = 10;

@@ -357,7 +357,7 @@ fn which_profile_a_pod_falls_under() {
     };
     let pool = |pool: &str| json!({"match": {"pools": [pool]}});
     let kinds = |kind: &str| json!({"match": {"workloadKinds": [kind]}});
-    let owned = |kind: &str, api: &str, name: &str| {
+    let pod_of = |kind: &str, api: &str, name: &str| {
         merged(
             &s1(),
             &json!({"metadata": {"labels": {"pod-template-hash": "5d4"},
@@ -443,7 +443,7 @@ fn which_profile_a_pod_falls_under() {
         ("a bare pod is of kind Pod", s1(), vec![named("a", kinds("Pod"))], Some("a")),
         (
             "a ReplicaSet's Deployment",
-            owned("ReplicaSet", "apps/v1", "web-5d4"),
+            pod_of("ReplicaSet", "apps/v1", "web-5d4"),
             vec![
                 named("a", kinds("Deployment")),
                 owner("apps/v1", "ReplicaSet", "web-5d4", Some(("apps/v1", "Deployment", "web"))),
@@ -452,7 +452,7 @@ fn which_profile_a_pod_falls_under() {
         ),
         (
             "a ReplicaSet's Rollout",
-            owned("ReplicaSet", "apps/v1", "web-5d4"),
+            pod_of("ReplicaSet", "apps/v1", "web-5d4"),
             vec![
                 named("a", kinds("Rollout")),
                 owner("apps/v1", "ReplicaSet", "web-5d4", Some(("argoproj.io/v1alpha1", "Rollout", "web"))),
@@ -461,29 +461,29 @@ fn which_profile_a_pod_falls_under() {
         ),
         (
             "a ReplicaSet of its own",
-            owned("ReplicaSet", "apps/v1", "web-5d4"),
+            pod_of("ReplicaSet", "apps/v1", "web-5d4"),
             vec![named("a", kinds("ReplicaSet")), owner("apps/v1", "ReplicaSet", "web-5d4", None)],
             Some("a"),
         ),
         (
             "a ReplicaSet not seen yet is taken for a Deployment's",
-            owned("ReplicaSet", "apps/v1", "web-5d4"),
+            pod_of("ReplicaSet", "apps/v1", "web-5d4"),
             vec![named("a", kinds("Deployment"))],
             Some("a"),
         ),
         (
             "a Job's CronJob",
-            owned("Job", "batch/v1", "backup-1"),
+            pod_of("Job", "batch/v1", "backup-1"),
             vec![
                 named("a", kinds("CronJob")),
                 owner("batch/v1", "Job", "backup-1", Some(("batch/v1", "CronJob", "backup"))),
             ],
             Some("a"),
         ),
-        ("a Job of its own", owned("Job", "batch/v1", "once"), vec![named("a", kinds("Job"))], Some("a")),
+        ("a Job of its own", pod_of("Job", "batch/v1", "once"), vec![named("a", kinds("Job"))], Some("a")),
         (
             "any other controller",
-            owned("CloneSet", "apps.kruise.io/v1alpha1", "c"),
+            pod_of("CloneSet", "apps.kruise.io/v1alpha1", "c"),
             vec![named("a", kinds("CloneSet"))],
             Some("a"),
         ),

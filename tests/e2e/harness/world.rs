@@ -53,7 +53,8 @@ impl World {
         let authority = Authority::new("plimsoll-e2e")?;
         let service = Service::listen(listen).await?;
         let tls = MountedSecret::create(dir.join("tls"), &authority.issue_serving(&[SERVER_NAME], 1)?)?;
-        let endpoint = Endpoint { host: &host, port: service.port(), ca: &authority.pem() };
+        let ca = authority.pem();
+        let endpoint = Endpoint { host: &host, port: service.port(), ca: &ca };
         let installed = install::install(&cluster, &endpoint).await.context("install webhook-config/base")?;
         let kubeconfig = dir.join("plimsoll.kubeconfig");
         server_kubeconfig(&cluster, &kubeconfig).context("make the server's kubeconfig")?;
@@ -138,6 +139,13 @@ impl World {
     /// Has an object removed after the scenario that it creates by other ways.
     pub(crate) fn remove_later(&self, object: Value) {
         self.litter.borrow_mut().push(object);
+    }
+
+    /// Puts the webhook configuration of another folder in force, or that of the base again.
+    pub(crate) async fn webhook_from(&self, folder: &str) -> Result<()> {
+        let ca = self.authority.pem();
+        let endpoint = Endpoint { host: &self.host, port: self.service.port(), ca: &ca };
+        install::reinstall_webhook(&self.cluster, &endpoint, folder).await
     }
 
     /// A namespace of the scenario's own, with the label `SCENARIO: name`.
