@@ -86,6 +86,11 @@ pub(crate) fn between<'t>(text: &'t str, open: &'t str, close: &'t str) -> impl 
     text.split(open).skip(1).filter_map(move |rest| rest.split_once(close).map(|(inner, _)| inner))
 }
 
+/// What stands in a line as code.
+pub(crate) fn code(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
 /// Every Markdown file of the repository.
 pub(crate) fn documents() -> Vec<Document> {
     let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");

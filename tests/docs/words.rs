@@ -3,7 +3,7 @@
 use plimsoll_core::admission::Skip;
 use plimsoll_core::overcommit::{Held, Kept, Rule};
 
-use crate::markdown::{Document, read};
+use crate::markdown::{Document, code, documents, read};
 
 /// The cells of the rows of tables, without the marks of code.
 fn rows(document: &Document) -> Vec<Vec<String>> {
@@ -50,4 +50,52 @@ fn every_reason_for_a_figure_is_in_the_table() {
     for reason in reasons {
         assert!(rows.iter().any(|row| row[0] == reason), "no row that begins with {reason:?}");
     }
+}
+
+#[test]
+fn metrics_that_are_named_exist() {
+    let known = read("docs/metrics.md").text;
+    let mut seen = 0;
+    for document in documents() {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        for word in document.text.split(|c| !is_part(c)).filter(|word| word.starts_with("plimsoll_")) {
+            // The crates of the workspace, as Rust spells them.
+            if ["plimsoll_core", "plimsoll_quantity"].contains(&word) {
+                continue;
+            }
+            let place = document.path.display();
+            assert!(known.contains(&format!("`{word}`")), "{place}: {word} is not in docs/metrics.md");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "only {seen} names were found");
+}
+
+#[test]
+fn settings_that_are_named_exist() {
+    let known = read("docs/configuration.md").text;
+    let mut seen = 0;
+    for document in documents() {
+        for (line, text) in document.prose() {
+            for setting in code(text).filter_map(setting) {
+                let place = document.path.display();
+                let row = known.contains(&format!("| `{setting}` |"));
+                assert!(row, "{place}:{line}: there is no setting {setting}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 20, "only {seen} settings were found");
+}
+
+/// The setting that a piece of code names, as `log.level` or `log.level: info`.
+fn setting(code: &str) -> Option<&str> {
+    const SECTIONS: [&str; 6] = ["server", "tls", "probes", "admission", "cluster", "log"];
+    let path = code.split([':', ' ']).next()?;
+    let (section, key) = path.split_once('.')?;
+    let is_key = key.chars().all(|c| c.is_ascii_alphanumeric());
+    // A name of a file looks like a setting.
+    let is_file = ["crt", "key", "yaml", "log"].contains(&key);
+    let is_setting = SECTIONS.contains(&section) && is_key && (!is_file || code == "tls.key");
+    is_setting.then_some(path)
 }
