@@ -47,6 +47,14 @@ pub(crate) struct Options {
     /// The program, in place of the one that was built beside this example
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+
+    /// Where certificate authority, review and log are written, in place of a folder beside the program
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Listen on free ports, in place of 8443 and 8081
+    #[arg(long)]
+    pub(crate) any_port: bool,
 }
 
 fn main() -> ExitCode {
@@ -157,6 +165,8 @@ fn review(pod: &Value) -> Value {
     })
 }
 
+const ANY_PORT: &str = "127.0.0.1:0";
+
 /// The server as a process of its own. Dropping it ends the process.
 struct Server {
     process: Child,
@@ -177,15 +187,23 @@ impl Server {
             )?,
         };
         let program = short(&program);
-        let folder = program.with_file_name("first_pod");
+        let folder = options.folder.clone().unwrap_or_else(|| program.with_file_name("first_pod"));
         fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let ports = folder.join("ports.json");
         let _ = fs::remove_file(&ports);
+        let mut address =
+            |port| if options.any_port { Ok(ANY_PORT.to_owned()) } else { free_address(port, out) };
         let log = File::create(folder.join("server.log"))?;
         let mut command = Command::new(&program);
         command
-            .args(["serve", "--address", &free_address(8443, out)?, "--probes-address"])
-            .args([&free_address(8081, out)?, "--standalone"])
+            .args([
+                "serve",
+                "--address",
+                &address(8443)?,
+                "--probes-address",
+                &address(8081)?,
+                "--standalone",
+            ])
             .arg(&options.objects)
             .arg("--ca-file")
             .arg(folder.join("ca.crt"))
@@ -243,7 +261,7 @@ fn free_address(port: u16, out: &mut dyn Write) -> Result<String> {
         return Ok(format!("127.0.0.1:{port}"));
     }
     writeln!(out, "port {port} is taken; another one is used")?;
-    Ok("127.0.0.1:0".to_owned())
+    Ok(ANY_PORT.to_owned())
 }
 
 /// A path as a person in this directory would write it.

@@ -6,8 +6,13 @@
 mod commands;
 #[path = "docs/examples.rs"]
 mod examples;
+#[expect(dead_code, reason = "the test calls what `main` calls")]
+#[path = "../examples/first_pod.rs"]
+mod first_pod;
 #[path = "docs/links.rs"]
 mod links;
+#[path = "docs/make_run.rs"]
+mod make_run;
 #[path = "docs/markdown.rs"]
 mod markdown;
 #[path = "docs/words.rs"]
