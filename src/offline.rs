@@ -48,7 +48,7 @@ impl Offline {
             now: args.at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),
         };
-        offline.objects.set_file_profiles(profiles::of_file(&config.profiles).0);
+        offline.objects.set_file_profiles(profiles::of_file(config));
         for document in input::read_all(&args.objects)? {
             let at = &document.origin;
             match read_manifest(&document.value) {

@@ -263,8 +263,7 @@ impl Live {
     }
 
     fn put_profiles_in_force(&self, config: &Config) {
-        // What is wrong with a profile was reported when the configuration was checked.
-        let (profiles, _) = profiles::of_file(&config.profiles);
+        let profiles = profiles::of_file(config);
         self.snapshots.update(|objects| objects.set_file_profiles(profiles));
     }
 }
