@@ -66,12 +66,11 @@ fn without_figures(text: &str) -> String {
     let figure = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let mut out = String::new();
     for line in text.lines() {
-        let mut words: Vec<&str> = line.split(' ').collect();
-        for index in 0..words.len() {
-            if words.get(index + 1) == Some(&"ms") && figure(words[index]) {
-                words[index] = "N";
-            }
-        }
+        let words: Vec<&str> = line.split(' ').collect();
+        let next = words.iter().skip(1).copied().chain([""]);
+        let words = words.iter().zip(next);
+        let words: Vec<&str> =
+            words.map(|(word, next)| if next == "ms" && figure(word) { "N" } else { word }).collect();
         let line = words.join(" ");
         let pieces =
             line.split("127.0.0.1:").map(|piece| piece.trim_start_matches(|c: char| c.is_ascii_digit()));
