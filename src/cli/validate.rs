@@ -27,7 +27,7 @@ pub(super) struct Args {
     filename: Vec<PathBuf>,
 
     /// Manifests that stand for the cluster: files or directories
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     objects: Vec<PathBuf>,
 
     /// Form of the answer

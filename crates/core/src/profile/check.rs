@@ -350,6 +350,11 @@ fn positive_decimal(r: &mut Reader, node: &Node<'_>, rule: &'static str) -> Opti
 }
 
 fn seconds(r: &mut Reader, node: &Node<'_>, at_least: i64) -> Option<i64> {
+    if let Some(number @ Value::Number(_)) = node.value {
+        let message = format!("{} has no unit; write s, m, h or d, as in \"24h\"", brief(number));
+        r.problem(&node.path, "duration", message);
+        return None;
+    }
     let text = r.text(node)?;
     match parse_duration(text) {
         Ok(seconds) if seconds >= at_least => Some(seconds),
