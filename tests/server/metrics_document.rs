@@ -92,7 +92,7 @@ fn what_is_counted_is_printed() {
     metrics.requested_cpu(1.5, 0.5);
     metrics.requested_cpu(f64::NAN, -1.0);
     metrics.requested_memory(1024.0, 1024.0);
-    metrics.namespace_read(NamespaceRead::Live);
+    metrics.namespace_read(NamespaceRead::Found);
     metrics.self_check_failure();
     metrics.http_rejected(StatusCode::NOT_FOUND);
     metrics.config_reload(ReloadResult::Refused);
