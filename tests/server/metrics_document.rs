@@ -112,7 +112,7 @@ fn what_is_counted_is_printed() {
         "plimsoll_requested_before_cpu_cores_total 1.5",
         "plimsoll_requested_after_cpu_cores_total 0.5",
         "plimsoll_requested_after_memory_bytes_total 1024.0",
-        "plimsoll_namespace_reads_total{result=\"live\"} 1",
+        "plimsoll_namespace_reads_total{result=\"found\"} 1",
         "plimsoll_self_check_failures_total 1",
         "plimsoll_http_rejected_total{code=\"404\"} 1",
         "plimsoll_config_reloads_total{result=\"refused\"} 1",
