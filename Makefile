@@ -38,7 +38,7 @@ e2e: ## End-to-end tests against a real control plane, built from source (or the
 .PHONY: bench
 bench: ## Micro-benchmarks
 	$(rust)
-	cargo bench $(ARGS)
+	cargo bench --workspace --bench '*' $(ARGS)
 
 .PHONY: bench-load
 bench-load: ## The server under load, over TLS

@@ -16,7 +16,7 @@ use crate::profiles;
 #[derive(Debug, clap::Args)]
 pub struct ClusterArgs {
     /// Manifests that stand for the cluster: files, directories, or - for standard input
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub objects: Vec<PathBuf>,
 
     /// The time at which recommendations must be fresh, in place of now; as 2026-03-01T10:00:00Z
@@ -48,7 +48,7 @@ impl Offline {
             now: args.at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),
         };
-        offline.objects.set_file_profiles(profiles::of_file(&config.profiles).0);
+        offline.objects.set_file_profiles(profiles::of_file(config));
         for document in input::read_all(&args.objects)? {
             let at = &document.origin;
             match read_manifest(&document.value) {

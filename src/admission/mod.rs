@@ -75,7 +75,7 @@ impl Engine {
     }
 
     async fn mutate(&self, body: &[u8]) -> Reply {
-        let review = match core::read(body, core::Stage::Mutate) {
+        let review = match core::read(body, Stage::Mutate) {
             Ok(review) => review,
             Err(error) => return self.unreadable(Stage::Mutate, &error),
         };
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     fn validate(&self, body: &[u8]) -> Reply {
-        let review = match core::read(body, core::Stage::Validate) {
+        let review = match core::read(body, Stage::Validate) {
             Ok(review) => review,
             Err(error) => return self.unreadable(Stage::Validate, &error),
         };
@@ -113,7 +113,7 @@ impl Engine {
     async fn read_namespace(&self, name: &str) -> Option<Namespace> {
         let reader = self.namespaces.as_ref()?;
         let (result, found) = match reader.read(name).await {
-            Ok(Some(namespace)) => (NamespaceRead::Live, Some(namespace)),
+            Ok(Some(namespace)) => (NamespaceRead::Found, Some(namespace)),
             Ok(None) => (NamespaceRead::Missing, None),
             Err(error) => {
                 tracing::warn!(%error, "its pods are left untouched until it is seen");

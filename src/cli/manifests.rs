@@ -15,7 +15,7 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print the CustomResourceDefinitions of this version as YAML
+    /// Print the custom resource definitions of this version as YAML
     #[command(after_help = examples!(
         "install or update them" => "plimsoll manifests crds | kubectl apply --server-side -f -",
         "see what an update would change" => "plimsoll manifests crds | kubectl diff --server-side -f -",

@@ -23,7 +23,7 @@ use crate::template::{self, PodAt};
 ))]
 pub(super) struct Args {
     /// Manifests: files, directories, or - for standard input
-    #[arg(short, long, value_name = "FILE", required = true)]
+    #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
     filename: Vec<PathBuf>,
 
     #[command(flatten)]

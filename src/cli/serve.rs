@@ -36,9 +36,14 @@ const LAST_TASKS: Duration = Duration::from_secs(5);
 /// How often it is looked whether the server has become ready.
 const READY_POLL: Duration = Duration::from_millis(10);
 
-/// Settings that are different without a cluster, unless they are set: nobody mounts certificates, and there are no
-/// endpoints that have to move away before the server stops.
-const STANDALONE_DEFAULTS: [(&str, &str); 2] = [("tls.source", "Ephemeral"), ("server.drainDelay", "0s")];
+/// Settings that are different without a cluster, unless they are set: nobody mounts certificates, there are no
+/// endpoints that have to move away before the server stops, and nobody but this machine asks.
+const STANDALONE_DEFAULTS: [(&str, &str); 4] = [
+    ("tls.source", "Ephemeral"),
+    ("server.drainDelay", "0s"),
+    ("server.address", "127.0.0.1:8443"),
+    ("probes.address", "127.0.0.1:8081"),
+];
 
 /// Run the admission server
 ///
@@ -263,8 +268,7 @@ impl Live {
     }
 
     fn put_profiles_in_force(&self, config: &Config) {
-        // What is wrong with a profile was reported when the configuration was checked.
-        let (profiles, _) = profiles::of_file(&config.profiles);
+        let profiles = profiles::of_file(config);
         self.snapshots.update(|objects| objects.set_file_profiles(profiles));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::objects::{Fact, read_manifest};
+use plimsoll_core::objects::{Fact, ManifestError, read_manifest};
 use plimsoll_core::problem::Problem;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) struct Args {
     filename: Vec<PathBuf>,
 
     /// Manifests that stand for the cluster: files or directories
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     objects: Vec<PathBuf>,
 
     /// Form of the answer
@@ -109,6 +109,7 @@ fn check(document: &Document) -> Result<Option<Vec<Problem>>, CliError> {
         Ok(Some(Fact::BrokenProfile { problems, .. })) => Some(problems),
         Ok(Some(Fact::Namespace(_) | Fact::Owned(_)) | None) => None,
         Ok(Some(_)) => Some(Vec::new()),
+        Err(ManifestError::Field { path, message, .. }) => Some(vec![Problem::new(path, "object", message)]),
         Err(error) => Some(vec![Problem::new("", "object", error.to_string())]),
     })
 }

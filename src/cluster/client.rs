@@ -46,7 +46,7 @@ pub enum ConnectError {
 /// What is missing or wrong, and what would be right.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let mut config = match (kubeconfig, context) {
+    let config = match (kubeconfig, context) {
         (Some(path), _) => {
             let failed = |source| ConnectError::File { path: path.to_owned(), source: Box::new(source) };
             let file = Kubeconfig::read_from(path).map_err(failed)?;
@@ -57,6 +57,16 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
         })?,
         (None, None) => Config::infer().await.map_err(|error| ConnectError::Nothing(Box::new(error)))?,
     };
+    client(config)
+}
+
+/// A client for an API server that is known already.
+///
+/// # Errors
+/// The address or the credentials cannot be used.
+pub fn client(mut config: Config) -> Result<Client, ConnectError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // Whoever calls tries again, and counts: retries inside the client would hide for how long it has failed.
+    config.default_retry = false;
     Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))
 }

@@ -192,3 +192,116 @@ impl Folder {
         Some(Refusal { key, reason })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::objects::FactKind;
+
+    use super::*;
+    use crate::cluster::kinds::WATCHED;
+
+    fn kind(name: &str) -> &'static WatchedKind {
+        WATCHED.iter().find(|kind| kind.kind == name).unwrap()
+    }
+
+    fn range(name: &str, min: &str) -> Reading {
+        let object = json!({
+            "metadata": {"name": name, "namespace": "shop", "managedFields": [{}]},
+            "spec": {"limits": [{"type": "Container", "min": {"cpu": min}}]},
+        });
+        read(kind("LimitRange"), &object).unwrap()
+    }
+
+    fn names(objects: &Objects) -> Vec<&str> {
+        objects.limit_ranges("shop").map(|range| range.name.as_str()).collect()
+    }
+
+    #[test]
+    fn objects_are_read_by_the_kind_that_was_asked_for() {
+        for (rule, name, object, good) in [
+            ("without kind, as in lists", "Namespace", json!({"metadata": {"name": "a"}}), true),
+            (
+                "metadata has a kind of its own",
+                "ReplicaSet",
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                       "metadata": {"name": "a", "namespace": "b"}}),
+                true,
+            ),
+            (
+                "spec that is no spec",
+                "LimitRange",
+                json!({"metadata": {"name": "a", "namespace": "b"}, "spec": 5}),
+                true,
+            ),
+            ("labels that are none", "Namespace", json!({"metadata": {"name": "a", "labels": 5}}), true),
+            ("cannot be used", "Recommendation", json!({"metadata": {"name": "a", "namespace": "b"}}), false),
+        ] {
+            let reading = read(kind(name), &object).unwrap();
+            assert_eq!(reading.fact.is_ok(), good, "{rule}: {reading:?}");
+            assert_eq!(reading.key.kind, kind(name).fact, "{rule}");
+        }
+        for object in
+            [json!({}), json!({"metadata": 5}), json!({"metadata": {"name": ""}}), json!(null), json!([])]
+        {
+            assert!(read(kind("Namespace"), &object).is_err(), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_profile_brings_what_its_status_is_decided_from() {
+        let object = json!({
+            "metadata": {"name": "shared", "uid": "u", "generation": 4},
+            "spec": {"mode": "Nonsense"},
+            "status": {"conditions": [
+                {"type": "Other", "status": "True"},
+                {"type": "Valid", "status": "True", "reason": "ChecksPassed", "message": "m",
+                 "observedGeneration": 3, "lastTransitionTime": "2026-03-01T10:00:00Z"},
+            ]},
+        });
+        let reading = read(kind("OvercommitProfile"), &object).unwrap();
+        assert!(matches!(reading.fact, Ok(Fact::BrokenProfile { .. })));
+        let profile = reading.profile.unwrap();
+        assert_eq!((profile.name.as_str(), profile.uid.as_str(), profile.generation), ("shared", "u", 4));
+        assert_eq!(profile.problems.len(), 1);
+        let stored = profile.stored.unwrap();
+        assert_eq!((stored.status.as_str(), stored.observed_generation), ("True", Some(3)));
+    }
+
+    #[test]
+    fn changes_are_folded_in_order() {
+        let (mut folder, mut objects) = (Folder::default(), Objects::default());
+        let listed = |readings| Change::Listed(kind("LimitRange"), readings);
+        assert!(folder.apply(&mut objects, listed(vec![range("a", "1"), range("b", "1")])).is_empty());
+        assert_eq!(names(&objects), ["a", "b"]);
+        folder.apply(&mut objects, Change::Put(range("c", "1")));
+        folder.apply(&mut objects, Change::Gone(range("a", "1").key));
+        assert_eq!(names(&objects), ["b", "c"]);
+        folder.apply(&mut objects, listed(vec![range("d", "1")]));
+        assert_eq!(names(&objects), ["d"], "a list is all there is");
+        folder.apply(&mut objects, Change::Absent(kind("LimitRange")));
+        assert_eq!(objects.count(FactKind::LimitRange), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_spoken_of_once() {
+        let (mut folder, mut objects) = (Folder::default(), Objects::default());
+        let mut apply = |change| folder.apply(&mut objects, change).len();
+        let listed = |readings| Change::Listed(kind("LimitRange"), readings);
+        for (rule, change, spoken) in [
+            ("first seen", listed(vec![range("bad", "x"), range("good", "1")]), 1),
+            ("listed again", listed(vec![range("bad", "x"), range("good", "1")]), 0),
+            ("sent again", Change::Put(range("bad", "x")), 0),
+            ("another reason", Change::Put(range("bad", "y")), 1),
+            ("repaired", Change::Put(range("bad", "1")), 0),
+            ("the same as long ago", Change::Put(range("bad", "x")), 1),
+            ("gone", Change::Gone(range("bad", "x").key), 0),
+            ("made anew", Change::Put(range("bad", "x")), 1),
+            ("left out of a list", listed(vec![]), 0),
+            ("listed anew", listed(vec![range("bad", "x")]), 1),
+        ] {
+            assert_eq!(apply(change), spoken, "{rule}");
+        }
+        assert_eq!(folder.refused(), 1);
+        assert!(names(&objects).is_empty());
+    }
+}

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::client::{ConnectError, connect};
+pub use self::client::{ConnectError, client, connect};
 pub use self::kinds::{WATCHED, WatchedKind};
 pub use self::namespaces::LiveNamespaces;
 pub use self::snapshots::Snapshots;

@@ -167,6 +167,13 @@ impl StatusKeeper {
     fn note(&mut self, profile: SeenProfile) {
         let options = &self.options;
         let name = profile.name.clone();
+        let known = self.entries.get(&name).is_some_and(|entry| {
+            (&entry.profile.uid, entry.profile.generation) == (&profile.uid, profile.generation)
+        });
+        if !known && !profile.problems.is_empty() {
+            let problems = cut(&problem::join(&profile.problems), MESSAGE_BYTES);
+            tracing::warn!(profile = name, problems, "the profile is not used");
+        }
         let entry = self.entries.entry(name).or_insert_with(|| Entry {
             profile: profile.clone(),
             due: None,

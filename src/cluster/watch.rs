@@ -27,6 +27,9 @@ use crate::metrics::Metrics;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much later than promised the end of a watch may come before the connection counts as dead.
 const WATCH_MARGIN: Duration = Duration::from_secs(5);
+/// After so many failures in a row at the same version the objects are listed anew: perhaps it is the version that
+/// the API server cannot go on from.
+const MOST_FAILURES: u32 = 5;
 /// A watch that ends sooner is not followed by the next one at once.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
@@ -193,21 +196,25 @@ impl Watch {
             drop(text);
             self.heard();
             readings.extend(page.items.into_iter().flatten().filter_map(|object| self.read(&object)));
-            match page.metadata.next.filter(|next| !next.is_empty()) {
-                Some(next) => parameters = parameters.continue_token(&next),
-                None => {
-                    let version = page.metadata.resource_version.filter(|version| !version.is_empty());
-                    return Ok((version.ok_or(WatchFailure::NoVersion)?, readings));
-                }
-            }
+            let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
+                let version = page.metadata.resource_version.filter(|version| !version.is_empty());
+                return Ok((version.ok_or(WatchFailure::NoVersion)?, readings));
+            };
+            parameters = parameters.continue_token(&next);
         }
     }
 
     /// Watches from `version` on, until the objects have to be listed anew.
     async fn follow(&mut self, mut version: String) -> Result<(), Ended> {
+        let mut failures = 0;
         loop {
             let started = Instant::now();
-            match self.watch_once(&mut version).await {
+            let before = version.clone();
+            let outcome = self.watch_once(&mut version).await;
+            if version != before {
+                failures = 0;
+            }
+            match outcome {
                 Ok(Outcome::Over) if started.elapsed() >= SHORT_WATCH => {}
                 Ok(Outcome::Over) => sleep(self.backoff.pause()).await,
                 Ok(Outcome::Ended) => return Err(Ended),
@@ -218,6 +225,10 @@ impl Watch {
                         return Ok(());
                     }
                     self.failed("watch", &failure);
+                    failures += 1;
+                    if failures >= MOST_FAILURES {
+                        return Ok(());
+                    }
                     if self.changes.is_closed() {
                         return Err(Ended);
                     }
@@ -256,7 +267,7 @@ impl Watch {
             };
             let event = match event {
                 // What cannot be read is lost; watching anew from the version before it would bring it again.
-                Err(kube::Error::SerdeError(error)) => {
+                Err(error) if is_garbage(&error) => {
                     self.metrics.watch_error(self.kind.kind);
                     tracing::warn!(kind = self.kind.kind, %error, "watch: an event cannot be read; it is passed over");
                     continue;
@@ -333,6 +344,16 @@ enum Outcome {
     Over,
     /// The program ends.
     Ended,
+}
+
+/// Whether an event made no sense. The client takes any JSON object that is no event for a status, of which then no
+/// field is set.
+fn is_garbage(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::SerdeError(_) => true,
+        kube::Error::Api(status) => status.code == 0,
+        _ => false,
+    }
 }
 
 fn note_version(version: &mut String, object: &Value) {

@@ -112,18 +112,7 @@ fn checked(
     mut violations: Vec<Violation>,
 ) -> Result<Loaded, ConfigErrors> {
     let raw = raw::RawConfig::deserialize(Value::Object(values.clone())).map_err(internal)?;
-    let config = Config::check(&raw, &origins);
-    if let Ok(config) = &config {
-        let origin = origins.get("profiles").unwrap_or(&Origin::Default);
-        violations.extend(crate::profiles::of_file(&config.profiles).1.into_iter().map(|problem| {
-            Violation {
-                path: problem.path,
-                message: format!("{} [{}]", problem.message, problem.rule),
-                origin: origin.clone(),
-            }
-        }));
-    }
-    match config {
+    match Config::check(&raw, &origins) {
         Ok(config) if violations.is_empty() => Ok(Loaded { config, values, origins, file_hash }),
         checked => {
             violations.extend(checked.err().unwrap_or_default());

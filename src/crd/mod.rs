@@ -4,6 +4,12 @@
 //! profile means, its defaults, and the checks that a schema cannot express are in [`plimsoll_core::profile`];
 //! a test holds the two together.
 
+#![allow(
+    clippy::doc_markdown,
+    clippy::duplicated_attributes,
+    reason = "comments here are what `kubectl explain` shows; and two columns may have the same type"
+)]
+
 mod profile;
 mod recommendation;
 mod schema;

@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 /// Plain decimals as `plimsoll_quantity::Ratio` reads them.
 const DECIMAL: &str = r"^[0-9]{1,18}(\.[0-9]{1,18})?$";
 const DECIMAL_LENGTH: u32 = 37;
-/// Quantities that are not negative.
-const QUANTITY: &str = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
+/// Quantities that are not negative, and below what a quantity can hold whatever the suffix.
+const QUANTITY: &str = concat!(
+    r"^\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([KMG]i|[numkMG]|[eE][+-]?[0-9])?$",
+    r"|^\+?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})[TPE]i?$",
+);
 /// Amounts that are whole and above zero.
-const WHOLE_QUANTITY: &str = r"^[1-9][0-9]*([KMGTPE]i|[kMGTPE])?$";
-const QUANTITY_LENGTH: u32 = 40;
+const WHOLE_QUANTITY: &str = r"^[1-9][0-9]{0,17}([KMG]i|[kMG])?$";
+const QUANTITY_LENGTH: u32 = 32;
 const DURATION: &str = r"^[0-9]+[smhd]$";
 const POSITIVE_DURATION: &str = r"^0*[1-9][0-9]*[smhd]$";
 const DURATION_LENGTH: u32 = 10;
@@ -27,7 +30,7 @@ fn rule(rule: &str, message: &str) -> Value {
 }
 
 /// A map with one entry a resource.
-fn by_resource(resources: &[&str], value: Value) -> Schema {
+fn by_resource(resources: &[&str], value: &Value) -> Schema {
     let keys = resources.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     json_schema!({
         "type": "object",
@@ -65,17 +68,17 @@ fn text(pattern: &str, longest: u32) -> Value {
     json!({ "type": "string", "pattern": pattern, "maxLength": longest })
 }
 
-fn words(item: Value) -> Schema {
+fn words(item: &Value) -> Schema {
     json_schema!({ "type": "array", "x-kubernetes-list-type": "set", "maxItems": 64, "items": item })
 }
 
 pub(super) fn factors(_: &mut SchemaGenerator) -> Schema {
     let value = decimal("double(self) > 0.0 && double(self) <= 1.0", "a factor is above 0 and at most 1");
-    by_resource(&LOWERED, value)
+    by_resource(&LOWERED, &value)
 }
 
 pub(super) fn minimum(_: &mut SchemaGenerator) -> Schema {
-    by_resource(&LOWERED, amount(QUANTITY, 0))
+    by_resource(&LOWERED, &amount(QUANTITY, 0))
 }
 
 pub(super) fn rounding(_: &mut SchemaGenerator) -> Schema {
@@ -83,21 +86,21 @@ pub(super) fn rounding(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn percentile(_: &mut SchemaGenerator) -> Schema {
-    by_resource(&RECOMMENDED, json!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 100 }))
+    by_resource(&RECOMMENDED, &json!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 100 }))
 }
 
 pub(super) fn half_life(_: &mut SchemaGenerator) -> Schema {
-    by_resource(&RECOMMENDED, text(POSITIVE_DURATION, DURATION_LENGTH))
+    by_resource(&RECOMMENDED, &text(POSITIVE_DURATION, DURATION_LENGTH))
 }
 
 pub(super) fn expansion(_: &mut SchemaGenerator) -> Schema {
     let value =
         decimal("double(self) > 0.0 && double(self) <= 1000.0", "an expansion is above 0 and at most 1000");
-    by_resource(&RECOMMENDED, value)
+    by_resource(&RECOMMENDED, &value)
 }
 
 pub(super) fn margin(_: &mut SchemaGenerator) -> Schema {
-    by_resource(&RECOMMENDED, amount(QUANTITY, 0))
+    by_resource(&RECOMMENDED, &amount(QUANTITY, 0))
 }
 
 pub(super) fn cpu_sample_weight(_: &mut SchemaGenerator) -> Schema {
@@ -121,11 +124,11 @@ pub(super) fn positive_duration(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn pools(_: &mut SchemaGenerator) -> Schema {
-    words(text(POOL, 63))
+    words(&text(POOL, 63))
 }
 
 pub(super) fn workload_kinds(_: &mut SchemaGenerator) -> Schema {
-    words(text(KIND, 63))
+    words(&text(KIND, 63))
 }
 
 pub(super) fn match_labels(_: &mut SchemaGenerator) -> Schema {
@@ -137,7 +140,7 @@ pub(super) fn label_key(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn label_values(_: &mut SchemaGenerator) -> Schema {
-    words(text(LABEL_VALUE, 63))
+    words(&text(LABEL_VALUE, 63))
 }
 
 /// `values` is needed by some operators and refused by the others.

@@ -64,12 +64,15 @@ impl AdmissionFamilies {
         );
         let shed: Family<StageLabel, Counter> =
             register(r, "admission_shed", "Admission requests turned away because the server was full");
-        let handles = |stage| StageHandles {
-            duration: durations.get_or_create_owned(&StageLabel { stage }),
-            shed: shed.get_or_create_owned(&StageLabel { stage }),
+        let handles = |stage: Stage| StageHandles {
+            duration: durations.get_or_create_owned(&StageLabel { stage: stage.as_str() }),
+            shed: shed.get_or_create_owned(&StageLabel { stage: stage.as_str() }),
         };
-        let namespace_reads: Family<NamespaceReadLabel, Counter> =
-            register(r, "namespace_reads", "Look-ups of a pod's namespace, by where it was found");
+        let namespace_reads: Family<NamespaceReadLabel, Counter> = register(
+            r,
+            "namespace_reads",
+            "Live reads of namespaces that the snapshot did not hold yet, by how they ended",
+        );
         for &result in NamespaceRead::ALL {
             namespace_reads.get_or_create_owned(&NamespaceReadLabel { result });
         }

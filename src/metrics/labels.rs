@@ -6,14 +6,6 @@ use std::fmt;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
-use crate::server::Stage;
-
-impl EncodeLabelValue for Stage {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
-        EncodeLabelValue::encode(&self.as_str(), encoder)
-    }
-}
-
 /// Declares an enum whose variants are the values of one label.
 macro_rules! label_values {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -71,15 +63,13 @@ label_values! {
 }
 
 label_values! {
-    /// Where the labels and annotations of a pod's namespace came from.
+    /// How a live read of a namespace that the snapshot did not hold ended.
     NamespaceRead {
-        /// The snapshot held the namespace.
-        Snapshot = "snapshot",
-        /// The snapshot did not hold it; one live read found it.
-        Live = "live",
-        /// The live read found no such namespace.
+        /// It is there.
+        Found = "found",
+        /// There is no such namespace.
         Missing = "missing",
-        /// The live read failed or took too long.
+        /// The read failed or took too long.
         Error = "error",
     }
 }
@@ -96,7 +86,7 @@ label_values! {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct AdmissionLabels {
-    pub(super) stage: Stage,
+    pub(super) stage: &'static str,
     pub(super) operation: Operation,
     pub(super) outcome: &'static str,
 }
@@ -111,7 +101,7 @@ macro_rules! single_label {
     };
 }
 
-single_label!(StageLabel, stage: Stage);
+single_label!(StageLabel, stage: &'static str);
 single_label!(CodeLabel, code: u16);
 single_label!(ReloadLabel, result: ReloadResult);
 single_label!(NamespaceReadLabel, result: NamespaceRead);

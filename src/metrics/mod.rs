@@ -55,7 +55,10 @@ impl Metrics {
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
     /// `skipped_<reason>`, `denied`, `error`.
     pub fn admission_request(&self, stage: Stage, operation: Operation, outcome: &'static str) {
-        self.admission.requests.get_or_create(&AdmissionLabels { stage, operation, outcome }).inc();
+        self.admission
+            .requests
+            .get_or_create(&AdmissionLabels { stage: stage.as_str(), operation, outcome })
+            .inc();
     }
 
     /// Notes how long one admission request took.

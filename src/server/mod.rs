@@ -26,32 +26,14 @@ use std::future::Future;
 use bytes::Bytes;
 use http::StatusCode;
 
+pub use plimsoll_core::admission::Stage;
+
 pub use self::accept::{ServerError, bind, serve};
 pub use self::health::Readiness;
 pub use self::options::ServerOptions;
 pub use self::shutdown::Shutdown;
 pub use self::status::status_reply;
 pub use self::tls::{CertificateSource, CertificateStore, ClientAuth, TlsOptions};
-
-/// Which of the two webhooks is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// `POST /mutate`: the object may be changed.
-    Mutate,
-    /// `POST /validate`: the object may only be refused.
-    Validate,
-}
-
-impl Stage {
-    /// The stage in lower case, as in paths and labels.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Mutate => "mutate",
-            Self::Validate => "validate",
-        }
-    }
-}
 
 /// The answer to one review; its body is JSON and is sent as `application/json`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -92,7 +92,7 @@ fn what_is_counted_is_printed() {
     metrics.requested_cpu(1.5, 0.5);
     metrics.requested_cpu(f64::NAN, -1.0);
     metrics.requested_memory(1024.0, 1024.0);
-    metrics.namespace_read(NamespaceRead::Live);
+    metrics.namespace_read(NamespaceRead::Found);
     metrics.self_check_failure();
     metrics.http_rejected(StatusCode::NOT_FOUND);
     metrics.config_reload(ReloadResult::Refused);
@@ -112,7 +112,7 @@ fn what_is_counted_is_printed() {
         "plimsoll_requested_before_cpu_cores_total 1.5",
         "plimsoll_requested_after_cpu_cores_total 0.5",
         "plimsoll_requested_after_memory_bytes_total 1024.0",
-        "plimsoll_namespace_reads_total{result=\"live\"} 1",
+        "plimsoll_namespace_reads_total{result=\"found\"} 1",
         "plimsoll_self_check_failures_total 1",
         "plimsoll_http_rejected_total{code=\"404\"} 1",
         "plimsoll_config_reloads_total{result=\"refused\"} 1",

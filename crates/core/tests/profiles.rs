@@ -199,7 +199,7 @@ fn bad_profiles() {
             "PerScan, PeakPerInterval",
         ),
         (json!({"dynamic": {"maximumAge": "0s"}}), "spec.dynamic.maximumAge", "above 0"),
-        (json!({"dynamic": {"minimumHistory": 24}}), "spec.dynamic.minimumHistory", "write it in quotes"),
+        (json!({"dynamic": {"minimumHistory": 24}}), "spec.dynamic.minimumHistory", "has no unit"),
     ] {
         let problems = from_spec("p", &spec).unwrap_err();
         assert_eq!(problems.len(), 1, "{spec}: {problems:?}");

@@ -72,6 +72,11 @@ impl Authority {
 }
 
 impl Identity {
+    /// Reads a pair from files.
+    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self> {
+        Ok(Self { certificate: fs::read_to_string(certificate)?, key: fs::read_to_string(key)? })
+    }
+
     /// Writes `NAME.crt` and `NAME.key`.
     pub(crate) fn write(&self, dir: &Path, name: &str) -> Result<(PathBuf, PathBuf)> {
         let (certificate, key) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));

@@ -135,7 +135,7 @@ impl Cluster {
 #[error("{action}: {code}: {message}")]
 pub(crate) struct Refused {
     action: String,
-    code: u16,
+    pub(crate) code: u16,
     pub(crate) message: String,
 }
 

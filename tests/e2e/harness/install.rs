@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::until;
 
+pub(crate) const BASE: &str = "webhook-config/base";
 pub(crate) const NAMESPACE: &str = "plimsoll-system";
 /// The name that the API server expects in the certificate.
 pub(crate) const SERVER_NAME: &str = "plimsoll.plimsoll-system.svc";
@@ -21,10 +22,10 @@ pub(crate) struct Endpoint<'a> {
     pub(crate) ca: &'a str,
 }
 
-/// What the base says, as kubectl renders it.
-pub(crate) fn render(cluster: &Cluster) -> Result<Vec<Value>> {
-    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("webhook-config/base");
-    let text = cluster.kubectl.run(["kustomize".as_ref(), base.as_os_str()], None)?;
+/// What a folder of this repository says, as kubectl renders it.
+pub(crate) fn render(cluster: &Cluster, folder: &str) -> Result<Vec<Value>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let text = cluster.kubectl.run(["kustomize".as_ref(), folder.as_os_str()], None)?;
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn render(cluster: &Cluster) -> Result<Vec<Value>> {
 pub(crate) async fn install(cluster: &Cluster, endpoint: &Endpoint<'_>) -> Result<Vec<Value>> {
     let mut applied = Vec::new();
     let mut webhooks = Vec::new();
-    for mut object in render(cluster)? {
+    for mut object in render(cluster, BASE)? {
         match object["kind"].as_str().unwrap_or_default() {
             // The replicas are processes of this run, configured by it; scenario `manifests` checks these kinds.
             "Deployment" | "PodDisruptionBudget" | "NetworkPolicy" | "ConfigMap" => continue,
@@ -72,6 +73,19 @@ fn point(object: &mut Value, endpoint: &Endpoint<'_>) -> Result<()> {
         webhook["clientConfig"]["service"]["port"] = endpoint.port.into();
     }
     Ok(())
+}
+
+/// Applies the `MutatingWebhookConfiguration` of a folder in the place of the one that is there.
+pub(crate) async fn reinstall_webhook(
+    cluster: &Cluster,
+    endpoint: &Endpoint<'_>,
+    folder: &str,
+) -> Result<()> {
+    let mut all = render(cluster, folder)?.into_iter();
+    let mut object =
+        all.find(|object| object["kind"] == "MutatingWebhookConfiguration").context("no webhook there")?;
+    point(&mut object, endpoint)?;
+    cluster.apply(&object).await.map(drop)
 }
 
 async fn established(cluster: &Cluster, object: &Value) -> Result<()> {

@@ -35,12 +35,12 @@ pub(crate) async fn http_get(address: SocketAddr, path: &str) -> Result<(u16, St
     Ok((code.with_context(|| format!("no status code in {head:?}"))?, body.to_owned()))
 }
 
-/// The serial number of the certificate that `address` serves for `name`, after it was verified against `ca`.
+/// The serial number (decimal) of the certificate that `address` serves for `name`, after it was verified against `ca`.
 pub(crate) async fn serving_serial(
     address: SocketAddr,
     name: &str,
     ca: &CertificateDer<'static>,
-) -> Result<u64> {
+) -> Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(ca.clone())?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -53,6 +53,5 @@ pub(crate) async fn serving_serial(
     let chain = tls.get_ref().1.peer_certificates().context("the server showed no certificate")?;
     let leaf = chain.first().context("the server showed an empty chain")?;
     let (_, leaf) = x509_parser::parse_x509_certificate(leaf)?;
-    let digits: String = leaf.raw_serial_as_string().split(':').collect();
-    u64::from_str_radix(&digits, 16).with_context(|| format!("serial number {digits}"))
+    Ok(leaf.tbs_certificate.serial.to_str_radix(10))
 }

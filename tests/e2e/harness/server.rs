@@ -49,7 +49,7 @@ impl Server {
                 "pollInterval": "1s",
             },
             "probes": {"address": probes},
-            "log": {"level": "debug"},
+            "log": {"level": "info,plimsoll=debug"},
         });
         // JSON is YAML.
         let file = setup.dir.join(format!("{name}.yaml"));

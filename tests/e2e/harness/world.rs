@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::certificates::{Authority, MountedSecret};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Refused};
 use super::control_plane::ControlPlane;
 use super::install::{self, Endpoint, NAMESPACE, SERVER_NAME};
 use super::objects::{app, cpu, pod, profile};
@@ -53,7 +53,8 @@ impl World {
         let authority = Authority::new("plimsoll-e2e")?;
         let service = Service::listen(listen).await?;
         let tls = MountedSecret::create(dir.join("tls"), &authority.issue_serving(&[SERVER_NAME], 1)?)?;
-        let endpoint = Endpoint { host: &host, port: service.port(), ca: &authority.pem() };
+        let ca = authority.pem();
+        let endpoint = Endpoint { host: &host, port: service.port(), ca: &ca };
         let installed = install::install(&cluster, &endpoint).await.context("install webhook-config/base")?;
         let kubeconfig = dir.join("plimsoll.kubeconfig");
         server_kubeconfig(&cluster, &kubeconfig).context("make the server's kubeconfig")?;
@@ -140,6 +141,13 @@ impl World {
         self.litter.borrow_mut().push(object);
     }
 
+    /// Puts the webhook configuration of another folder in force, or that of the base again.
+    pub(crate) async fn webhook_from(&self, folder: &str) -> Result<()> {
+        let ca = self.authority.pem();
+        let endpoint = Endpoint { host: &self.host, port: self.service.port(), ca: &ca };
+        install::reinstall_webhook(&self.cluster, &endpoint, folder).await
+    }
+
     /// A namespace of the scenario's own, with the label `SCENARIO: name`.
     pub(crate) async fn namespace(&self, name: &str) -> Result<String> {
         self.namespace_with(name, &json!({})).await
@@ -151,8 +159,25 @@ impl World {
         let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         namespace["metadata"]["name"] = full.clone().into();
         namespace["metadata"]["labels"][SCENARIO] = name.into();
-        self.create_for_now(&namespace).await?;
+        self.create_namespace(&namespace).await?;
         Ok(full)
+    }
+
+    /// Creates a namespace together with the service account that its pods need, which a controller would make a
+    /// little later.
+    pub(crate) async fn create_namespace(&self, namespace: &Value) -> Result<()> {
+        self.create_for_now(namespace).await?;
+        let account = json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": namespace["metadata"]["name"]},
+        });
+        match self.cluster.create(&account).await {
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.code == 409) => {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// A profile for the namespaces labelled `SCENARIO: name`, with `more` merged into its spec. It is created, but

@@ -1,11 +1,19 @@
 //! What the cluster sees while servers come, go, and change certificates.
 
 use std::cell::{Cell, RefCell};
+use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures_util::future::{join, join_all};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use serde_json::json;
 
-use crate::harness::install::SERVER_NAME;
+use crate::harness::certificates::Identity;
+use crate::harness::install::{BASE, SERVER_NAME};
 use crate::harness::net::serving_serial;
 use crate::harness::objects::{ORIGINAL, annotation, app, cpu, gated_pod, is_running, pod};
 use crate::harness::{World, check_eq, until};
@@ -29,11 +37,11 @@ pub(super) async fn certificate_replaced_twice(world: &World) -> Result<()> {
     let namespace = world.halved("certificate").await?;
     let address = world.server.lock().await.as_ref().context("no server")?.admission;
     let ca = world.authority.der();
-    for serial in [1001, 1002] {
+    for serial in [1001_u64, 1002] {
         world.setup.tls.update(&world.authority.issue_serving(&[SERVER_NAME], serial)?)?;
         until(format!("the certificate with the serial number {serial}"), async || {
             let served = serving_serial(address, SERVER_NAME, &ca).await?;
-            ensure!(served == serial, "{served} is served");
+            ensure!(served == serial.to_string(), "{served} is served");
             Ok(Some(()))
         })
         .await?;
@@ -42,6 +50,47 @@ pub(super) async fn certificate_replaced_twice(world: &World) -> Result<()> {
         check_eq!(cpu(&created, "app")?, "500m", "cpu with certificate {serial}");
     }
     world.server.lock().await.as_mut().context("no server")?.check()
+}
+
+/// The way without cert-manager, as `webhook-config/base/mutating-webhook.yaml` describes it: a certificate of
+/// `plimsoll certs`, and its CA patched into the webhook configuration.
+pub(super) async fn certificate_of_our_own_making(world: &World) -> Result<()> {
+    let namespace = world.halved("own-making").await?;
+    let outcome = use_our_own(world, &namespace).await;
+    // The other scenarios have the harness's certificate again, whatever came of this.
+    world.setup.tls.update(&world.authority.issue_serving(&[SERVER_NAME], 1)?)?;
+    world.webhook_from(BASE).await?;
+    outcome?;
+    served(world, &world.authority.der()).await?;
+    world.lowers(&namespace, "500m").await
+}
+
+async fn use_our_own(world: &World, namespace: &str) -> Result<()> {
+    let dir = world.setup.dir.join("made");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.arg("certs").arg("--dir").arg(&dir).args(["--name", SERVER_NAME]);
+    let made = command.output().context("plimsoll certs")?;
+    ensure!(made.status.success(), "plimsoll certs: {}", String::from_utf8_lossy(&made.stderr));
+    let ca = fs::read(dir.join("ca.crt"))?;
+    world.setup.tls.update(&Identity::read(&dir.join("tls.crt"), &dir.join("tls.key"))?)?;
+    served(world, &CertificateDer::from_pem_slice(&ca)?).await?;
+    let patch = json!([
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": BASE64_STANDARD.encode(ca)},
+    ]);
+    let args =
+        ["patch", "mutatingwebhookconfiguration", "plimsoll", "--type=json", "--patch", &patch.to_string()];
+    world.cluster.kubectl.run(args, None)?;
+    world.lowers(namespace, "500m").await
+}
+
+/// Waits until the server shows a certificate of this authority.
+async fn served(world: &World, ca: &CertificateDer<'static>) -> Result<()> {
+    let address = world.server.lock().await.as_ref().context("no server")?.admission;
+    until("a certificate of the authority in force", async || {
+        serving_serial(address, SERVER_NAME, ca).await.map(Some)
+    })
+    .await
+    .map(drop)
 }
 
 /// Two replicas are replaced one after the other while pods are created without a pause: none fails, none is missed.

@@ -30,11 +30,12 @@ pub(crate) fn all() -> Vec<Scenario> {
         pods: originals_recorded_and_limits_kept, pod_level_resources, init_container_and_sidecar,
             extended_resource_untouched, server_side_dry_run, kube_system_untouched, update_untouched,
             namespace_of_the_same_second;
-        opt_out: pod_annotation, namespace_label, namespace_annotation, unknown_value_warns;
+        opt_out: pod_annotation, namespace_label, namespace_annotation, refused_where_enforced, unknown_value_warns;
         limit_range: container_minimum, container_ratio;
         reinvocation: injected_sidecar;
         profiles: every_error_in_one_refusal, schema_refuses, rule_of_the_schema_refuses,
             bad_one_says_so_in_its_status, edit_is_followed;
-        availability: server_gone, certificate_replaced_twice, rolling_restart;
+        availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
+            rolling_restart;
     }
 }

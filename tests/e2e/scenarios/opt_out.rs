@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::harness::install::BASE;
 use crate::harness::objects::{APPLIED, OPT_OUT, ORIGINAL, annotation, app, cpu, gated_pod};
 use crate::harness::{World, check_eq, until};
 
@@ -48,6 +49,34 @@ async fn in_namespace(world: &World, name: &str, place: &str) -> Result<()> {
         world.lowers(&namespace, "500m").await?;
     }
     Ok(())
+}
+
+/// Where profiles say `optOut: None` and the API server asks about everybody, an opt-out changes nothing.
+pub(super) async fn refused_where_enforced(world: &World) -> Result<()> {
+    let namespace = world.namespace("opt-out-none").await?;
+    world.profile("opt-out-none", &json!({"optOut": "None"})).await?;
+    world.lowers(&namespace, "500m").await?;
+    let mut object = gated_pod(&namespace, "one", &[app()]);
+    object["metadata"]["annotations"] = json!({OPT_OUT: "disabled"});
+    check_eq!(
+        cpu(&world.cluster.create_dry(&object).await?, "app")?,
+        "1",
+        "cpu, the API server not asking us"
+    );
+
+    world.webhook_from("tests/fixtures/kustomize/enforce").await?;
+    let lowered = until("the opted-out pod to be lowered", async || {
+        let seen = world.cluster.create_dry(&object).await?;
+        Ok((cpu(&seen, "app")? == "500m").then_some(()))
+    })
+    .await;
+    world.webhook_from(BASE).await?;
+    lowered?;
+    until("the opt-out to hold again", async || {
+        let seen = world.cluster.create_dry(&object).await?;
+        Ok((cpu(&seen, "app")? == "1").then_some(()))
+    })
+    .await
 }
 
 /// A misspelt opt-out is none, and kubectl shows its user why.

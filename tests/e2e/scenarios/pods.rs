@@ -151,13 +151,7 @@ pub(super) async fn namespace_of_the_same_second(world: &World) -> Result<()> {
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {SCENARIO: "same-second"}},
         });
-        // Made here, so that the pod need not wait for the controller that would make it.
-        let account = json!({
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": "default", "namespace": name},
-        });
-        world.create_for_now(&namespace).await?;
-        world.cluster.apply(&account).await?;
+        world.create_namespace(&namespace).await?;
         let created = world.cluster.create(&gated_pod(&name, "first", &[app()])).await?;
         check_eq!(cpu(&created, "app")?, "500m", "cpu of the first pod in {name}");
     }

@@ -1,6 +1,6 @@
 //! A second webhook that injects a sidecar after us.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -52,6 +52,7 @@ pub(super) async fn injected_sidecar(world: &World) -> Result<()> {
     .await?;
 
     let before = injector.seen().len();
+    let answered = answered_by_server(world).await?;
     let created = world.cluster.create(&gated_pod(&namespace, "one", &[app()])).await?;
 
     let seen = injector.seen();
@@ -66,5 +67,14 @@ pub(super) async fn injected_sidecar(world: &World) -> Result<()> {
     let recorded = originals(&created)?;
     check_eq!(recorded["containers"]["sidecar"]["requests"]["cpu"], "200m", "the sidecar's original");
     check_eq!(recorded["containers"]["app"]["requests"]["cpu"], "1", "the app's original");
+    let answered = answered_by_server(world).await? - answered;
+    ensure!(answered >= 2.0, "the server answered {answered} times for one pod: it was not called again");
     Ok(())
+}
+
+/// How many pods the server has changed so far.
+async fn answered_by_server(world: &World) -> Result<f64> {
+    let server = world.server.lock().await;
+    let server = server.as_ref().context("no server")?;
+    server.metric("plimsoll_admission_requests_total", &["stage=\"mutate\"", "outcome=\"applied\""]).await
 }

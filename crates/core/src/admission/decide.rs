@@ -14,7 +14,7 @@ use crate::admission::skip::Skip;
 use crate::keys::{self, OPT_OUT_VALUES};
 use crate::objects::{Namespace, Objects};
 use crate::overcommit::{Inputs, Lookup, Plan, plan, write_record};
-use crate::pod::{PodView, Pruned, is_guaranteed, topmost_owner};
+use crate::pod::{PodView, Presence, Pruned, is_guaranteed, topmost_owner};
 use crate::profile::{Candidate, GuaranteedPods, Mode, OptOut, Profile};
 
 /// What of the configuration decisions depend on.
@@ -118,6 +118,11 @@ pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision 
             return skipped(Skip::Malformed, None, vec![format!("plimsoll: pod left untouched: {error}")]);
         }
     };
+    if received.metadata == Presence::Absent {
+        // The originals could not be recorded; no pod that passed an API server is without.
+        let warning = "plimsoll: pod left untouched: metadata is missing".to_owned();
+        return skipped(Skip::Malformed, None, vec![warning]);
+    }
     let view = defaulted.as_ref().unwrap_or(&received);
     if view.annotations.is_some_and(|annotations| annotations.contains_key(keys::MIRROR)) {
         return skipped(Skip::MirrorPod, None, Vec::new());

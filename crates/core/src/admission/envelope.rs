@@ -27,6 +27,16 @@ pub enum Version {
     V1Beta1,
 }
 
+impl Stage {
+    /// In lower case, as in paths and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        }
+    }
+}
+
 impl Version {
     /// As it stands in `apiVersion`.
     pub const fn api_version(self) -> &'static str {

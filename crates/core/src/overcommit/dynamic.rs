@@ -53,7 +53,11 @@ impl Lookup<'_> {
             {
                 continue;
             }
-            for recommendation in self.objects.recommendations(self.namespace) {
+            let (kind, name) = match level {
+                Level::Pod | Level::Workload => (self.workload.kind.as_str(), self.workload.name.as_str()),
+                Level::Namespace => ("Namespace", self.namespace),
+            };
+            for recommendation in self.objects.recommendations(self.namespace, kind, name) {
                 if !self.is_about(level, recommendation) {
                     continue;
                 }
@@ -70,19 +74,13 @@ impl Lookup<'_> {
         Err(why)
     }
 
+    /// Whether a recommendation of the right kind and name is about this pod at this level.
     fn is_about(&self, level: Level, recommendation: &Recommendation) -> bool {
-        let target = &recommendation.target;
-        let is_workload = target.kind == self.workload.kind
-            && target.name == self.workload.name
-            && target.group == self.workload.group;
+        let pod = recommendation.pod_name.as_deref();
         match level {
-            Level::Pod => recommendation.pod_name.as_deref() == Some(self.pod_name),
-            Level::Workload => recommendation.pod_name.is_none() && is_workload,
-            Level::Namespace => {
-                recommendation.pod_name.is_none()
-                    && target.kind == "Namespace"
-                    && target.name == self.namespace
-            }
+            Level::Pod => recommendation.target.group == self.workload.group && pod == Some(self.pod_name),
+            Level::Workload => recommendation.target.group == self.workload.group && pod.is_none(),
+            Level::Namespace => pod.is_none(),
         }
     }
 }

@@ -110,7 +110,8 @@ pub(super) fn rounded(
     if value < minimum {
         let held = round_up(minimum, resource.step()).min(original);
         let text = Quantity::from_nanos(minimum, resource.format()).to_string();
-        return Ok((held, Some(Held::Minimum(text))));
+        let why = if held < original { Held::Minimum(text) } else { Held::BelowMinimum(text) };
+        return Ok((held, Some(why)));
     }
     // A recommendation of 0 (an idle container) without a minimum still needs a request above 0.
     if value <= 0 {

@@ -51,6 +51,8 @@ pub enum Held {
     Original,
     /// The profile's minimum.
     Minimum(String),
+    /// The original is at or below the profile's minimum.
+    BelowMinimum(String),
     /// A `LimitRange` minimum or ratio for containers.
     LimitRange(String),
     /// A `LimitRange` bound above the original or the limit: the resource stays.
@@ -103,8 +105,11 @@ impl fmt::Display for Kept {
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Original => f.write_str("not above the original"),
+            Self::Original => f.write_str("not below the original: left as it was"),
             Self::Minimum(minimum) => write!(f, "not below the profile's minimum {minimum}"),
+            Self::BelowMinimum(minimum) => {
+                write!(f, "at or below the profile's minimum {minimum}: left as it was")
+            }
             Self::LimitRange(bound) => write!(f, "raised to {bound} by a LimitRange"),
             Self::LimitRangeAboveOriginal(bound) => {
                 write!(f, "a LimitRange asks for at least {bound}, which cannot be met: left as it was")

@@ -6,11 +6,11 @@ use plimsoll_quantity::{Quantity, Ratio};
 use serde_json::Value;
 
 use crate::problem::Problem;
+use crate::profile::check_selector::{is_dns_subdomain, is_label_value, selector};
 use crate::profile::reader::{Node, Reader, brief, member, shown};
-use crate::profile::selector::{Operator, Requirement};
 use crate::profile::{
     Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
-    Profile, ProfileMatch, Selector, StaticPolicy, parse_duration,
+    Profile, ProfileMatch, StaticPolicy, parse_duration,
 };
 use crate::resource::{Resource, UNIT};
 
@@ -137,77 +137,6 @@ fn words(r: &mut Reader, node: &Node<'_>, what: &str, valid: impl Fn(&str) -> bo
         }
     }
     found
-}
-
-fn selector(r: &mut Reader, node: &Node<'_>) -> Selector {
-    let map = r.object(node, &["matchLabels", "matchExpressions"]);
-    let mut requirements = Vec::new();
-    let labels = member(map, &node.path, "matchLabels");
-    for (key, value) in r.map(&labels).into_iter().flatten() {
-        let item = Node { value: Some(value), path: format!("{}.{}", labels.path, shown(key)) };
-        check_label_key(r, &item.path, key);
-        if let Some(text) = r.text(&item) {
-            if !is_label_value(text) {
-                r.problem(&item.path, "label", format!("{:?} is not a label value", shown(text)));
-            }
-            requirements
-                .push(Requirement { key: key.clone(), operator: Operator::In(vec![text.to_owned()]) });
-        }
-    }
-    let expressions = member(map, &node.path, "matchExpressions");
-    for (index, value) in r.list(&expressions).unwrap_or_default().iter().enumerate() {
-        let item = Node { value: Some(value), path: format!("{}[{index}]", expressions.path) };
-        requirements.extend(requirement(r, &item));
-    }
-    Selector { requirements }
-}
-
-fn requirement(r: &mut Reader, node: &Node<'_>) -> Option<Requirement> {
-    #[derive(Clone, Copy)]
-    enum Kind {
-        In,
-        NotIn,
-        Exists,
-        DoesNotExist,
-    }
-    let map = r.object(node, &["key", "operator", "values"])?;
-    let key_node = member(Some(map), &node.path, "key");
-    let key = r.text(&key_node).unwrap_or_default();
-    check_label_key(r, &key_node.path, key);
-    let operator_node = member(Some(map), &node.path, "operator");
-    if operator_node.value.is_none() {
-        r.problem(&operator_node.path, "required", "missing; write In, NotIn, Exists or DoesNotExist");
-    }
-    let kind = r.choice(
-        &operator_node,
-        &[
-            ("In", Kind::In),
-            ("NotIn", Kind::NotIn),
-            ("Exists", Kind::Exists),
-            ("DoesNotExist", Kind::DoesNotExist),
-        ],
-    )?;
-    let values_node = member(Some(map), &node.path, "values");
-    let mut values = Vec::new();
-    for (index, value) in r.list(&values_node).unwrap_or_default().iter().enumerate() {
-        let item = Node { value: Some(value), path: format!("{}[{index}]", values_node.path) };
-        values.extend(r.text(&item).map(str::to_owned));
-    }
-    match (kind, values.is_empty()) {
-        (Kind::In | Kind::NotIn, true) => {
-            r.problem(&values_node.path, "required", "In and NotIn need at least one value");
-            None
-        }
-        (Kind::Exists | Kind::DoesNotExist, false) => {
-            r.problem(&values_node.path, "forbidden", "Exists and DoesNotExist take no values");
-            None
-        }
-        (Kind::In, _) => Some(Operator::In(values)),
-        (Kind::NotIn, _) => Some(Operator::NotIn(values)),
-        (Kind::Exists, _) => Some(Operator::Exists),
-        (Kind::DoesNotExist, _) => Some(Operator::DoesNotExist),
-    }
-    .map(|operator| Requirement { key: key.to_owned(), operator })
 }
 
 fn fixed(r: &mut Reader, node: &Node<'_>) -> StaticPolicy {
@@ -421,6 +350,11 @@ fn positive_decimal(r: &mut Reader, node: &Node<'_>, rule: &'static str) -> Opti
 }
 
 fn seconds(r: &mut Reader, node: &Node<'_>, at_least: i64) -> Option<i64> {
+    if let Some(number @ Value::Number(_)) = node.value {
+        let message = format!("{} has no unit; write s, m, h or d, as in \"24h\"", brief(number));
+        r.problem(&node.path, "duration", message);
+        return None;
+    }
     let text = r.text(node)?;
     match parse_duration(text) {
         Ok(seconds) if seconds >= at_least => Some(seconds),
@@ -433,33 +367,4 @@ fn seconds(r: &mut Reader, node: &Node<'_>, at_least: i64) -> Option<i64> {
             None
         }
     }
-}
-
-fn check_label_key(r: &mut Reader, path: &str, key: &str) {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    if name.is_empty() || !is_label_value(name) || prefix.is_some_and(|p| !is_dns_subdomain(p)) {
-        r.problem(path, "label", format!("{:?} is not a label key", shown(key)));
-    }
-}
-
-fn is_label_value(text: &str) -> bool {
-    let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && edge(text.chars().next())
-        && edge(text.chars().last())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-fn is_dns_subdomain(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= 253
-        && text.split('.').all(|part| {
-            !part.is_empty()
-                && !part.starts_with('-')
-                && !part.ends_with('-')
-                && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        })
 }

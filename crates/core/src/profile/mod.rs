@@ -1,6 +1,7 @@
 //! `OvercommitProfile`: which pods, and how their requests are lowered.
 
 mod check;
+mod check_selector;
 mod duration;
 mod matching;
 mod model;

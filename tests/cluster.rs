@@ -1,0 +1,401 @@
+//! The watches against an API server that is absent, forgetful, wrong, or down.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
+
+#[path = "cluster/fake.rs"]
+mod fake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll::admission::{NamespaceReadError, NamespaceReader as _};
+use plimsoll::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
+use plimsoll::metrics::Metrics;
+use plimsoll::server::{Readiness, Shutdown};
+use plimsoll_core::objects::{FactKind, Objects, OwnerLookup};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::fake::{
+    FakeApi, JOBS, LIMIT_RANGES, NAMESPACES, PROFILES, RECOMMENDATIONS, REPLICA_SETS, eventually,
+};
+
+/// The watches of one replica.
+struct Replica {
+    snapshots: Arc<Snapshots>,
+    metrics: Arc<Metrics>,
+    readiness: Readiness,
+    cancel: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    fn start(fake: &FakeApi) -> Self {
+        let metrics = Arc::new(Metrics::new("test"));
+        let snapshots = Arc::new(Snapshots::new(Arc::clone(&metrics)));
+        let readiness = Readiness::new(Shutdown::new());
+        let cancel = CancellationToken::new();
+        let options = ClusterOptions {
+            page_size: 2,
+            first_pause: Duration::from_millis(2),
+            longest_pause: Duration::from_millis(20),
+            status_jitter: Duration::ZERO,
+            status_repeat: Duration::from_secs(600),
+        };
+        let run = cluster::run(
+            fake.client(),
+            Arc::clone(&snapshots),
+            Arc::clone(&metrics),
+            readiness.condition("snapshots"),
+            options,
+            cancel.clone(),
+        );
+        Self { snapshots, metrics, readiness, cancel, task: tokio::spawn(run) }
+    }
+
+    async fn start_ready(fake: &FakeApi) -> Self {
+        let replica = Self::start(fake);
+        eventually("ready", || replica.readiness.is_ready()).await;
+        replica
+    }
+
+    fn objects(&self) -> Arc<Objects> {
+        self.snapshots.current().load_full()
+    }
+
+    fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.metrics.encode();
+        let line = text.lines().find(|line| line.starts_with(series))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    async fn stop(self) {
+        self.cancel.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+fn profile(name: &str, generation: i64, spec: &Value) -> Value {
+    json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "generation": generation}, "spec": spec})
+}
+
+fn half() -> Value {
+    json!({"mode": "Static", "static": {"factors": {"cpu": "0.5"}}})
+}
+
+fn limit_range(name: &str, min: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"limits": [{"type": "Container", "min": {"cpu": min}}]},
+    })
+}
+
+fn namespace(name: &str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {
+            "name": name, "labels": {"plimsoll.dev/pool": "shared"}, "annotations": {"a": "b"},
+            "managedFields": [{"manager": "somebody"}],
+        },
+    })
+}
+
+fn owned(name: &str, owner_kind: &str, owner: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": owner_kind, "name": owner, "controller": true},
+    ]}})
+}
+
+fn recommendation(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}, "profile": "shared"},
+        "status": {"containers": [{"name": "app", "cpu": {"target": "800m"}}]},
+    })
+}
+
+fn limit_range_names(objects: &Objects) -> Vec<String> {
+    objects.limit_ranges("shop").map(|range| range.name.clone()).collect()
+}
+
+#[tokio::test]
+async fn every_kind_is_folded_and_ready_comes_last() {
+    let fake = FakeApi::start().await;
+    fake.put(PROFILES, profile("shared", 1, &half()));
+    fake.put(RECOMMENDATIONS, recommendation("web"));
+    fake.put(LIMIT_RANGES, limit_range("bounds", "100m"));
+    for index in 0..5 {
+        fake.put(NAMESPACES, namespace(&format!("n{index}")));
+    }
+    fake.put(REPLICA_SETS, owned("web-1", "Deployment", "web"));
+    fake.put(JOBS, owned("nightly-1", "CronJob", "nightly"));
+    fake.hold(JOBS, true);
+
+    let replica = Replica::start(&fake);
+    eventually("only Jobs are missing", || {
+        let missing = replica.readiness.missing();
+        missing.iter().any(|(_, why)| why == "waiting for the first list of Job")
+    })
+    .await;
+    assert_eq!(replica.metric("plimsoll_snapshot_synced{kind=\"Job\"}"), Some(0.0));
+    fake.hold(JOBS, false);
+    eventually("ready", || replica.readiness.is_ready()).await;
+
+    let objects = replica.objects();
+    assert_eq!(
+        objects.profiles().iter().map(|profile| profile.name.as_str()).collect::<Vec<_>>(),
+        ["shared"]
+    );
+    assert_eq!(objects.count(FactKind::Namespace), 5, "pages are put together");
+    assert_eq!(objects.namespace("n4").unwrap().labels["plimsoll.dev/pool"], "shared");
+    assert_eq!(objects.namespace("n4").unwrap().annotations["a"], "b");
+    assert_eq!(objects.count(FactKind::Recommendation), 1);
+    assert_eq!(limit_range_names(&objects), ["bounds"]);
+    for (kind, name, owner) in [("ReplicaSet", "web-1", "web"), ("Job", "nightly-1", "nightly")] {
+        let OwnerLookup::Controller(found) = objects.owner_of(kind, "shop", name) else { panic!("{kind}") };
+        assert_eq!(found.name, owner);
+    }
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn edits_and_deletions_arrive() {
+    let fake = FakeApi::start().await;
+    fake.put(PROFILES, profile("shared", 1, &half()));
+    let replica = Replica::start_ready(&fake).await;
+    fake.put(PROFILES, profile("shared", 2, &json!({"mode": "Static", "priority": 7})));
+    eventually("the edit", || replica.objects().profiles().iter().any(|profile| profile.priority == 7)).await;
+    fake.delete(PROFILES, "shared");
+    eventually("the deletion", || replica.objects().profiles().iter().count() == 0).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn an_absent_crd_is_picked_up_when_it_appears() {
+    let fake = FakeApi::start().await;
+    fake.set_absent(PROFILES, true);
+    let replica = Replica::start_ready(&fake).await;
+    assert_eq!(replica.metric("plimsoll_degraded{reason=\"crd_absent\"}"), Some(1.0));
+    assert!(format!("{:?}", replica.readiness).contains("overcommitprofiles.plimsoll.dev"), "says which");
+
+    fake.put(PROFILES, profile("shared", 1, &half()));
+    fake.set_absent(PROFILES, false);
+    eventually("the profile", || replica.objects().profiles().iter().count() == 1).await;
+    assert_eq!(replica.metric("plimsoll_degraded{reason=\"crd_absent\"}"), Some(0.0));
+
+    fake.set_absent(PROFILES, true);
+    eventually("the profile goes with its CRD", || replica.objects().profiles().iter().count() == 0).await;
+    assert!(replica.readiness.is_ready(), "degraded is ready");
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_version_that_is_too_old_leads_to_a_new_list() {
+    let fake = FakeApi::start().await;
+    fake.put(LIMIT_RANGES, limit_range("old", "1"));
+    let replica = Replica::start_ready(&fake).await;
+    let lists = fake.lists(LIMIT_RANGES);
+    fake.put_silently(LIMIT_RANGES, limit_range("missed", "1"));
+    fake.expire(LIMIT_RANGES);
+    eventually("what was missed", || limit_range_names(&replica.objects()) == ["missed", "old"]).await;
+    assert!(fake.lists(LIMIT_RANGES) > lists);
+    // And the watch goes on from there.
+    fake.put(LIMIT_RANGES, limit_range("new", "1"));
+    eventually("what is new", || replica.objects().count(FactKind::LimitRange) == 3).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn garbage_costs_nothing_but_itself() {
+    let fake = FakeApi::start().await;
+    let mut nameless = limit_range("", "1");
+    nameless["metadata"] = json!({});
+    fake.put(LIMIT_RANGES, nameless);
+    fake.put(LIMIT_RANGES, limit_range("bad", "many"));
+    fake.put(LIMIT_RANGES, limit_range("good", "1"));
+    let mut aimless = recommendation("aimless");
+    aimless["spec"] = json!({});
+    fake.put(RECOMMENDATIONS, aimless);
+    let replica = Replica::start_ready(&fake).await;
+    assert_eq!(limit_range_names(&replica.objects()), ["good"]);
+    assert_eq!(replica.objects().count(FactKind::Recommendation), 0);
+    assert_eq!(replica.metric("plimsoll_objects_refused_total{kind=\"LimitRange\"}"), Some(1.0));
+    assert_eq!(replica.metric("plimsoll_objects_refused_total{kind=\"Recommendation\"}"), Some(1.0));
+    assert_eq!(replica.metric("plimsoll_degraded{reason=\"objects_refused\"}"), Some(1.0));
+
+    // Lines of a watch that make no sense, then one that does.
+    fake.send_line(LIMIT_RANGES, "{\"type\": \"ADDED\", \"object\": ");
+    fake.send_line(LIMIT_RANGES, "{\"type\": \"WHATEVER\", \"object\": {}}");
+    fake.send_line(LIMIT_RANGES, "{\"type\": \"ADDED\", \"object\": {\"metadata\": 5}}");
+    fake.put(LIMIT_RANGES, limit_range("bad", "2"));
+    eventually("good now", || limit_range_names(&replica.objects()) == ["bad", "good"]).await;
+
+    // One that goes bad is gone; said once although it is sent twice.
+    fake.put(LIMIT_RANGES, limit_range("good", "few"));
+    fake.put(LIMIT_RANGES, limit_range("good", "few"));
+    fake.put(LIMIT_RANGES, limit_range("last", "1"));
+    eventually("bad now", || limit_range_names(&replica.objects()) == ["bad", "last"]).await;
+    assert_eq!(replica.metric("plimsoll_objects_refused_total{kind=\"LimitRange\"}"), Some(2.0));
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_away_leaves_the_last_snapshot() {
+    let fake = FakeApi::start().await;
+    fake.put(PROFILES, profile("shared", 1, &half()));
+    let replica = Replica::start_ready(&fake).await;
+    fake.set_down(true);
+    eventually("errors are counted", || {
+        replica
+            .metric("plimsoll_watch_errors_total{kind=\"OvercommitProfile\"}")
+            .is_some_and(|count| count > 2.0)
+    })
+    .await;
+    assert_eq!(replica.objects().profiles().iter().count(), 1);
+    assert!(replica.readiness.is_ready());
+    assert!(replica.metric("plimsoll_snapshot_age_seconds{kind=\"OvercommitProfile\"}").is_some());
+
+    fake.set_down(false);
+    fake.put(PROFILES, profile("other", 1, &half()));
+    eventually("back", || replica.objects().profiles().iter().count() == 2).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_away_at_the_start_is_waited_for() {
+    let fake = FakeApi::start().await;
+    fake.set_down(true);
+    let replica = Replica::start(&fake);
+    eventually("tried", || {
+        replica.metric("plimsoll_watch_errors_total{kind=\"Job\"}").is_some_and(|count| count > 1.0)
+    })
+    .await;
+    assert!(!replica.readiness.is_ready());
+    fake.set_down(false);
+    eventually("ready", || replica.readiness.is_ready()).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_profile_is_told_once() {
+    let fake = FakeApi::start().await;
+    let broken = json!({"mode": "Static", "static": {"factors": {"cpu": "5"}}});
+    fake.put(PROFILES, profile("shared", 1, &broken));
+    let replica = Replica::start_ready(&fake).await;
+    eventually("the status", || !fake.writes("/shared/status").is_empty()).await;
+    eventually("the event", || !fake.writes("/events").is_empty()).await;
+    let write = &fake.writes("/shared/status")[0];
+    assert_eq!(write.method, http::Method::PATCH);
+    let condition = &write.body["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("Valid"), &json!("False")));
+    assert!(condition["message"].as_str().unwrap().contains("spec.static.factors.cpu"), "{condition}");
+    assert_eq!(write.body["status"]["observedGeneration"], 1);
+    let event = &fake.writes("/events")[0].body;
+    assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("ProfileInvalid")));
+    assert_eq!(event["regarding"]["name"], "shared");
+
+    // Sent again with the status in it, it is nothing new. The next profile's status shows that it was looked at.
+    let mut labelled = profile("shared", 1, &broken);
+    labelled["status"] = write.body["status"].clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    fake.put(PROFILES, labelled);
+    fake.put(PROFILES, profile("second", 1, &half()));
+    eventually("the second's status", || !fake.writes("/second/status").is_empty()).await;
+    assert_eq!(fake.writes("/shared/status").len(), 1);
+
+    // A new generation is told anew, and that it is well now is worth an event.
+    let mut repaired = profile("shared", 2, &half());
+    repaired["status"] = write.body["status"].clone();
+    fake.put(PROFILES, repaired);
+    eventually("the new status", || fake.writes("/shared/status").len() == 2).await;
+    assert_eq!(fake.writes("/shared/status")[1].body["status"]["conditions"][0]["status"], "True");
+    eventually("the new event", || fake.writes("/events").len() == 2).await;
+    assert_eq!(fake.writes("/events")[1].body["reason"], "ProfileValid");
+    assert_eq!(fake.writes("/second/status").len(), 1);
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn somebody_who_contradicts_is_not_fought() {
+    let fake = FakeApi::start().await;
+    fake.put(PROFILES, profile("shared", 1, &half()));
+    let replica = Replica::start_ready(&fake).await;
+    eventually("the status", || fake.writes("/shared/status").len() == 1).await;
+    let mut other = profile("shared", 1, &half());
+    other["status"] = json!({"conditions": [{"type": "Valid", "status": "False", "reason": "Other", "message": "",
+        "observedGeneration": 1}]});
+    fake.put(PROFILES, other);
+    fake.put(PROFILES, profile("second", 1, &half()));
+    eventually("the second's status", || fake.writes("/second/status").len() == 1).await;
+    assert_eq!(fake.writes("/shared/status").len(), 1, "not before the time between two writes is over");
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_replica_finds_nothing_to_write() {
+    let fake = FakeApi::start().await;
+    fake.put(PROFILES, profile("shared", 1, &half()));
+    let first = Replica::start_ready(&fake).await;
+    eventually("the status", || fake.writes("/shared/status").len() == 1).await;
+    let second = Replica::start_ready(&fake).await;
+    fake.put(PROFILES, profile("later", 1, &json!({"mode": "Nonsense"})));
+    eventually("the later one's status", || !fake.writes("/later/status").is_empty()).await;
+    assert_eq!(fake.writes("/shared/status").len(), 1);
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn namespaces_are_read_live() {
+    let fake = FakeApi::start().await;
+    fake.put(NAMESPACES, namespace("shop"));
+    let reader = LiveNamespaces::new(fake.client(), Duration::from_secs(20));
+    let found = reader.read("shop").await.unwrap().unwrap();
+    assert_eq!(found.labels["plimsoll.dev/pool"], "shared");
+    assert!(reader.read("none").await.unwrap().is_none());
+
+    // Readers of the same name share one call.
+    let before = fake.gets();
+    fake.hold(NAMESPACES, true);
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let reader = reader.clone();
+            tokio::spawn(async move { reader.read("shop").await.unwrap().unwrap().name })
+        })
+        .collect();
+    eventually("the call", || fake.gets() > before).await;
+    tokio::task::yield_now().await;
+    fake.hold(NAMESPACES, false);
+    for reader in readers {
+        assert_eq!(reader.await.unwrap(), "shop");
+    }
+    assert_eq!(fake.gets(), before + 1);
+
+    // And do not share an old answer.
+    fake.delete(NAMESPACES, "shop");
+    assert!(reader.read("shop").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_live_read_that_fails_says_why() {
+    let fake = FakeApi::start().await;
+    fake.hold(NAMESPACES, true);
+    let reader = LiveNamespaces::new(fake.client(), Duration::from_millis(20));
+    let error = reader.read("shop").await.unwrap_err();
+    assert!(matches!(&error, NamespaceReadError::TimedOut { name, .. } if name == "shop"), "{error}");
+    fake.hold(NAMESPACES, false);
+    fake.set_down(true);
+    let reader = LiveNamespaces::new(fake.client(), Duration::from_secs(20));
+    let error = reader.read("shop").await.unwrap_err();
+    assert!(error.to_string().contains("down on purpose"), "{error}");
+    // A name that would change the path is not sent.
+    let error = reader.read("a/b").await.unwrap_err();
+    assert!(matches!(error, NamespaceReadError::Failed { .. }), "{error}");
+}

@@ -1,0 +1,101 @@
+//! The words by which the program gives its reasons are all explained.
+
+use plimsoll_core::admission::Skip;
+use plimsoll_core::overcommit::{Held, Kept, Rule};
+
+use crate::markdown::{Document, code, documents, read};
+
+/// The cells of the rows of tables, without the marks of code.
+fn rows(document: &Document) -> Vec<Vec<String>> {
+    let rows = document.prose().filter_map(|(_, line)| line.strip_prefix('|'));
+    rows.map(|row| row.split('|').map(|cell| cell.replace('`', "").trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn every_reason_for_leaving_a_pod_alone_is_in_the_table() {
+    let document = read("docs/troubleshooting.md");
+    let rows = rows(&document);
+    for skip in Skip::ALL {
+        let row = rows.iter().find(|row| row[0] == skip.word());
+        let row = row.unwrap_or_else(|| panic!("no row for {}", skip.word()));
+        assert_eq!(row[1], skip.sentence(), "the sentence of {}", skip.word());
+        assert!(!row[2].is_empty(), "what to do about {}", skip.word());
+    }
+    let described = rows.iter().filter(|row| row[0].starts_with("skipped_")).count();
+    assert_eq!(described, Skip::ALL.len(), "rows for reasons that the program does not know");
+}
+
+#[test]
+fn every_reason_for_a_figure_is_in_the_table() {
+    let text = |text: &str| text.to_owned();
+    let kept = |kept| Rule::Keep(kept).to_string();
+    let reasons = [
+        kept(Kept::Vpa),
+        kept(Kept::Unreadable(text("TEXT"))),
+        kept(Kept::AboveLimit),
+        kept(Kept::Unnamed),
+        kept(Kept::TooLarge),
+        kept(Kept::PodLevel),
+        Rule::Static { factor: text("F") }.to_string(),
+        Rule::Dynamic { recommendation: text("NAME"), target: text("R"), expanded: text("E") }.to_string(),
+        Held::Original.to_string(),
+        Held::Minimum(text("Q")).to_string(),
+        Held::LimitRange(text("Q")).to_string(),
+        Held::LimitRangeAboveOriginal(text("Q")).to_string(),
+        Held::PodLimitRange(text("Q")).to_string(),
+        Held::ContainerSum(text("Q")).to_string(),
+    ];
+    let document = read("docs/troubleshooting.md");
+    let rows = rows(&document);
+    for reason in reasons {
+        assert!(rows.iter().any(|row| row[0] == reason), "no row that begins with {reason:?}");
+    }
+}
+
+#[test]
+fn metrics_that_are_named_exist() {
+    let known = read("docs/metrics.md").text;
+    let mut seen = 0;
+    for document in documents() {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        for word in document.text.split(|c| !is_part(c)).filter(|word| word.starts_with("plimsoll_")) {
+            // The crates of the workspace, as Rust spells them.
+            if ["plimsoll_core", "plimsoll_quantity"].contains(&word) {
+                continue;
+            }
+            let place = document.path.display();
+            assert!(known.contains(&format!("`{word}`")), "{place}: {word} is not in docs/metrics.md");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "only {seen} names were found");
+}
+
+#[test]
+fn settings_that_are_named_exist() {
+    let known = read("docs/configuration.md").text;
+    let mut seen = 0;
+    for document in documents() {
+        for (line, text) in document.prose() {
+            for setting in code(text).filter_map(setting) {
+                let place = document.path.display();
+                let row = known.contains(&format!("| `{setting}` |"));
+                assert!(row, "{place}:{line}: there is no setting {setting}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 20, "only {seen} settings were found");
+}
+
+/// The setting that a piece of code names, as `log.level` or `log.level: info`.
+fn setting(code: &str) -> Option<&str> {
+    const SECTIONS: [&str; 6] = ["server", "tls", "probes", "admission", "cluster", "log"];
+    let path = code.split([':', ' ']).next()?;
+    let (section, key) = path.split_once('.')?;
+    let is_key = key.chars().all(|c| c.is_ascii_alphanumeric());
+    // A name of a file looks like a setting.
+    let is_file = ["crt", "key", "yaml", "log"].contains(&key);
+    let is_setting = SECTIONS.contains(&section) && is_key && (!is_file || code == "tls.key");
+    is_setting.then_some(path)
+}

@@ -1,0 +1,326 @@
+//! `plimsoll serve` as a process: from its arguments to its exit code.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::{Value, json};
+
+/// No test waits longer than this for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const PROFILE: &str = "
+apiVersion: plimsoll.dev/v1alpha1
+kind: OvercommitProfile
+metadata: {name: shared-pool}
+spec: {mode: Static, match: {pools: [shared]}, static: {factors: {cpu: 'FACTOR'}}}
+";
+const NAMESPACE: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {plimsoll.dev/pool: shared}}
+";
+
+/// A folder with everything that a server needs.
+struct Workspace(tempfile::TempDir);
+
+impl Workspace {
+    fn new() -> Self {
+        let workspace = Self(tempfile::tempdir().unwrap());
+        std::fs::create_dir(workspace.path("objects")).unwrap();
+        workspace.write("objects/namespace.yaml", NAMESPACE);
+        workspace.write("objects/profile.yaml", &PROFILE.replace("FACTOR", "0.5"));
+        workspace.write("config.yaml", "log: {level: info}\n");
+        workspace
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Puts a file in place as a whole, as those who are polled ask for.
+    fn write(&self, name: &str, text: &str) {
+        let new = self.path("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, self.path(name)).unwrap();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.env_clear().arg("serve").arg("--config").arg(self.path("config.yaml"));
+        command.args(["--address", "127.0.0.1:0", "--probes-address", "127.0.0.1:0"]);
+        command
+    }
+
+    fn start(&self) -> Serving {
+        let mut command = self.command();
+        command.arg("--standalone").arg(self.path("objects"));
+        command.arg("--ca-file").arg(self.path("ca.crt"));
+        command.arg("--ports-file").arg(self.path("ports.json"));
+        let log = std::fs::File::create(self.path("log")).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut serving = Serving { child, admission: None, probes: None };
+        until("ready", || self.path("ports.json").exists() || serving.child.try_wait().unwrap().is_some());
+        let text = std::fs::read_to_string(self.path("ports.json"));
+        let ports: Value = serde_json::from_str(&text.unwrap_or_else(|_| panic!("{}", self.log()))).unwrap();
+        let address = |name: &str| ports[name].as_str().unwrap().parse().ok();
+        (serving.admission, serving.probes) = (address("admission"), address("probes"));
+        serving
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    /// The CPU request that the server gives a pod which asks for one core.
+    fn lowered_cpu(&self, serving: &Serving) -> Option<String> {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"containers": [{"name": "app", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
+        });
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "operation": "CREATE", "namespace": "shop", "name": "web",
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "resource": {"group": "", "version": "v1", "resource": "pods"},
+                "object": pod,
+            },
+        });
+        let ca = CertificateDer::from_pem_file(self.path("ca.crt")).unwrap();
+        let answer = post(serving.admission.unwrap(), ca, &review.to_string());
+        let review: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!(review["response"]["allowed"], true, "{answer}");
+        let patch =
+            base64::engine::general_purpose::STANDARD.decode(review["response"]["patch"].as_str()?).unwrap();
+        let patch: Value = serde_json::from_slice(&patch).unwrap();
+        let request = "/spec/containers/0/resources/requests/cpu";
+        let operation = patch.as_array().unwrap().iter().find(|operation| operation["path"] == request)?;
+        operation["value"].as_str().map(str::to_owned)
+    }
+}
+
+/// A running server; ended with the test, however that ends.
+struct Serving {
+    child: Child,
+    admission: Option<SocketAddr>,
+    probes: Option<SocketAddr>,
+}
+
+impl Serving {
+    fn probe(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.probes.unwrap()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn terminate(mut self) -> Option<i32> {
+        let signal = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(signal.success());
+        let mut code = None;
+        until("the exit", || {
+            code = self.child.try_wait().unwrap();
+            code.is_some()
+        });
+        code.unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn post(address: SocketAddr, ca: CertificateDer<'static>, body: &str) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(ca).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut stream = StreamOwned::new(client, TcpStream::connect(address).unwrap());
+    write!(
+        stream,
+        "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn standalone_from_start_to_end() {
+    let workspace = Workspace::new();
+    let serving = workspace.start();
+    assert_eq!(workspace.lowered_cpu(&serving).as_deref(), Some("500m"));
+    let ready = serving.probe("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("[+] snapshots: ok"), "{ready}");
+    assert!(serving.probe("/livez").starts_with("HTTP/1.1 200"));
+    assert!(serving.probe("/metrics").contains("plimsoll_profiles{state=\"valid\"} 1"));
+    let log = workspace.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("\"message\":\"ready\""))
+        .expect("a line says that it is ready");
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["admission"], serving.admission.unwrap().to_string());
+    assert_eq!(line["probes"], serving.probes.unwrap().to_string());
+
+    // Changed manifests are taken over; wrong ones are reported and change nothing.
+    workspace.write("objects/profile.yaml", &PROFILE.replace("FACTOR", "0.25"));
+    until("the new factor", || workspace.lowered_cpu(&serving).as_deref() == Some("250m"));
+    workspace.write("objects/profile.yaml", &PROFILE.replace("FACTOR", "25"));
+    until("the report", || workspace.log().contains("spec.static.factors.cpu"));
+    assert_eq!(workspace.lowered_cpu(&serving).as_deref(), Some("250m"));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn the_configuration_is_taken_over_while_it_runs() {
+    let workspace = Workspace::new();
+    workspace.write("objects/profile.yaml", NAMESPACE);
+    std::fs::remove_file(workspace.path("objects/namespace.yaml")).unwrap();
+    let serving = workspace.start();
+    assert_eq!(workspace.lowered_cpu(&serving), None, "no profile yet");
+    assert!(!workspace.log().contains("\"message\":\"reviewed\""));
+
+    let config = |excluded: &str, level: &str| {
+        format!(
+            "admission: {{excludedNamespaces: [{excluded}]}}\nlog: {{level: {level}}}\n\
+             profiles: [{{name: all, spec: {{mode: Static, static: {{factors: {{cpu: '0.5'}}}}}}}}]\n"
+        )
+    };
+    workspace.write("config.yaml", &config("kube-system", "debug"));
+    until("the profile", || workspace.lowered_cpu(&serving).as_deref() == Some("500m"));
+    until("the log level", || {
+        let _ = workspace.lowered_cpu(&serving);
+        workspace.log().contains("\"message\":\"reviewed\"")
+    });
+    workspace.write("config.yaml", &config("shop", "debug"));
+    until("the exclusion", || workspace.lowered_cpu(&serving).is_none());
+    assert!(serving.probe("/metrics").contains("plimsoll_config_reloads_total{result=\"success\"} 2"));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+fn run(command: &mut Command) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = command.stdin(Stdio::null()).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+/// Sets up what is wrong.
+type Prepare<'a> = Box<dyn Fn(&mut Command) + 'a>;
+
+#[test]
+fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
+    let workspace = Workspace::new();
+    let objects = workspace.path("objects");
+    workspace.write("broken.yaml", &PROFILE.replace("FACTOR", "5"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let standalone = |command: &mut Command, path: &Path| {
+        command.arg("--standalone").arg(path);
+    };
+    let rows: [(&str, Prepare<'_>, i32, &str); 8] = [
+        ("no folder", Box::new(|c| standalone(c, &workspace.path("none"))), 2, "cannot be read"),
+        (
+            "broken profile",
+            Box::new(|c| standalone(c, &workspace.path("broken.yaml"))),
+            2,
+            "spec.static.factors.cpu",
+        ),
+        (
+            "folder and cluster",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.args(["--context", "x"]);
+            }),
+            2,
+            "--context",
+        ),
+        (
+            "address",
+            Box::new(|c| {
+                c.env("PLIMSOLL_SERVER__ADDRESS", "nowhere");
+                c.arg("--address=nowhere");
+            }),
+            2,
+            "address",
+        ),
+        (
+            "no certificate",
+            Box::new(|c| {
+                c.env("PLIMSOLL_TLS__CERTIFICATE", "/nonexistent");
+            }),
+            2,
+            "/nonexistent",
+        ),
+        (
+            "CA of files",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.env("PLIMSOLL_TLS__SOURCE", "Files").arg("--ca-file=ca.crt");
+            }),
+            2,
+            "--ca-file",
+        ),
+        (
+            "no kubeconfig",
+            Box::new(|c| {
+                c.env("PLIMSOLL_TLS__SOURCE", "Ephemeral").arg("--kubeconfig=/nonexistent");
+            }),
+            2,
+            "/nonexistent",
+        ),
+        (
+            "port in use",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.env("PLIMSOLL_PROBES__ADDRESS", &taken);
+            }),
+            3,
+            "cannot listen on",
+        ),
+    ];
+    for (rule, prepare, code, expected) in rows {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.env_clear().arg("serve");
+        command.env("PLIMSOLL_SERVER__ADDRESS", "127.0.0.1:0").env("PLIMSOLL_PROBES__ADDRESS", "127.0.0.1:0");
+        prepare(&mut command);
+        let (found, text) = run(&mut command);
+        assert_eq!(found, Some(code), "{rule}: {text}");
+        assert!(text.contains(expected), "{rule}: {text}");
+    }
+}
