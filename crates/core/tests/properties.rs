@@ -107,7 +107,7 @@ fn specs() -> impl Strategy<Value = Value> {
         of(factor()),
         option::of(select(&["1", "1Mi", "3Mi", "1000000"][..])),
         of(Just(json!({}))),
-        select(&["Pod", "Namespace"][..]),
+        select(&["Pod", "Namespace", "None"][..]),
         select(&["Pod", "Workload"][..]),
     )
         .prop_map(|(mode, cpu, memory, rounding, minimum, opt_out, granularity)| {
@@ -273,7 +273,9 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_patch_is_right(pod in pods(), (objects, spec, ranges) in clusters()) {
+    fn every_patch_is_right(
+        pod in pods(), (objects, spec, ranges) in clusters(), injected in resources(), at_front in any::<bool>(),
+    ) {
         let decision = judge(&pod, &objects);
         prop_assert_eq!(&decision.self_check, &None);
         let patched = apply(&pod, &decision);
@@ -294,6 +296,24 @@ proptest! {
                 let unit = line.resource.step();
                 prop_assert!(line.result.nanos % unit == 0 || line.result == line.original, "whole milli or bytes");
             }
+        }
+        // Another webhook adds a container before the API server asks us again.
+        let with_sidecar = |pod: &Value| {
+            let mut pod = pod.clone();
+            let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+            let index = if at_front { 0 } else { containers.len() };
+            containers.insert(index, json!({"name": "injected", "resources": injected}));
+            pod
+        };
+        // A forged record can ask for more than what is there; that is its author's doing.
+        let honest = pod["metadata"]["annotations"].get("plimsoll.dev/original-resources").is_none();
+        if honest && acceptable(&completed(&with_sidecar(&pod)), &ranges) && acceptable(&completed(&pod), &ranges) {
+            let again = with_sidecar(&patched);
+            let decision = judge(&again, &objects);
+            prop_assert_eq!(&decision.self_check, &None);
+            let after = completed(&apply(&again, &decision));
+            prop_assert!(acceptable(&after, &ranges), "with a sidecar: {:#} became {:#}", again, after);
+            prop_assert_eq!(&judge(&after, &objects).answer.patch, &vec![], "settled: {:#}", after);
         }
         if acceptable(&completed(&pod), &ranges) {
             prop_assert!(

@@ -300,6 +300,18 @@ fn pod_level_vectors() {
             &[(MEMORY, json!("716Mi")), (POD_MEMORY, json!("1434Mi"))],
         ),
         row(
+            "a pod-level request that the API server will set to 0 is not raised",
+            pod(&json!({"resources": {"limits": {"cpu": "4"}},
+                "containers": [container("a", &json!({"cpu": "0"}), &Value::Null)]})),
+            &[(POD_CPU, Value::Null)],
+        ),
+        row(
+            "a figure that is not lowered is left to the API server, with its containers",
+            pod(&json!({"resources": {"limits": {"cpu": "4"}}, "containers": containers("500m", "300m")})),
+            &[(CPU, json!("500m")), (POD_CPU, Value::Null)],
+        )
+        .with(limit_range("pods", &json!({"type": "Pod", "min": {"cpu": "800m"}}))),
+        row(
             "a pod whose containers exceed it is the API server's to refuse",
             pod(&json!({"resources": {"requests": {"cpu": "100m"}}, "containers": containers("500m", "300m")})),
             &[(CPU, json!("500m")), (POD_CPU, json!("100m"))],
@@ -524,6 +536,58 @@ fn what_comes_back_after_us() {
         capped["spec"]["containers"][0]["resources"]["requests"]["cpu"], "300m",
         "the original is capped by a later, lower limit"
     );
+}
+
+#[test]
+fn a_sidecar_that_is_injected_after_us_fits_the_pod_level_request() {
+    for opt_out in ["Pod", "None"] {
+        let objects = objects(&[profile(&merged(&vector_spec(), &json!({"optOut": opt_out})))]);
+        let before = pod(&json!({"resources": {"limits": {"cpu": "4"}},
+            "containers": [container("app", &json!({"cpu": "100m"}), &Value::Null)]}));
+        let (mut lowered, _) = after("first", &before, &objects);
+        assert_eq!(lowered["spec"]["resources"]["requests"]["cpu"], "50m");
+        let proxy = container("proxy", &json!({"cpu": "500m"}), &json!({"cpu": "2"}));
+        lowered["spec"]["containers"].as_array_mut().unwrap().insert(0, proxy);
+        let (patched, _) = after("with a sidecar", &lowered, &objects);
+        assert_eq!(patched["spec"]["resources"]["requests"]["cpu"], "300m", "{opt_out}");
+        assert_eq!(patched["spec"]["containers"][0]["resources"]["requests"]["cpu"], "250m", "{opt_out}");
+        assert_eq!(patched["spec"]["containers"][1]["resources"]["requests"]["cpu"], "50m", "{opt_out}");
+        assert_eq!(record(&patched)["pod"]["requests"]["cpu"], "600m", "{opt_out}");
+    }
+}
+
+#[test]
+fn where_nobody_may_opt_out_a_sum_that_moved_is_no_forgery() {
+    let spec = merged(&vector_spec(), &json!({"optOut": "None"}));
+    let range = limit_range("pods", &json!({"type": "Pod", "min": {"cpu": "1500m"}}));
+    let objects = objects(&[profile(&spec), range]);
+    let (mut lowered, _) = after("first", &app(&json!({"cpu": "2"}), &Value::Null), &objects);
+    assert_eq!(lowered["spec"]["containers"][0]["resources"]["requests"]["cpu"], "1500m");
+    let side = container("side", &json!({"cpu": "1"}), &Value::Null);
+    lowered["spec"]["containers"].as_array_mut().unwrap().insert(0, side);
+    let (patched, _) = after("with a sidecar", &lowered, &objects);
+    assert_eq!(record(&patched)["containers"]["app"]["requests"]["cpu"], "2", "the original is kept");
+    assert_eq!(patched["spec"]["containers"][1]["resources"]["requests"]["cpu"], "1");
+}
+
+#[test]
+fn a_number_that_a_parser_rounded_is_not_a_request() {
+    let text = r#"{"metadata": {}, "spec": {"containers": [{"name": "a",
+        "resources": {"requests": {"memory": 36893488147419103233, "cpu": "\t1"}}}]}}"#;
+    let before: Value = serde_json::from_str(text).unwrap();
+    let (patched, decision) = after("rounded", &before, &objects(&[profile(&vector_spec())]));
+    assert_eq!(decision.answer.patch, vec![], "{patched}");
+}
+
+#[test]
+fn a_pod_of_many_containers_is_judged() {
+    let containers: Vec<Value> = (0..20_000)
+        .map(|index| container(&format!("c{index}"), &json!({"cpu": "1"}), &Value::Null))
+        .collect();
+    let before = pod(&json!({"resources": {"limits": {"cpu": "40k"}}, "containers": containers}));
+    let decision = judge(&before, &objects(&[profile(&vector_spec())]));
+    assert_eq!(decision.plan.lines.len(), 20_001);
+    assert!(decision.answer.patch.is_empty(), "there is no room to record so many originals");
 }
 
 #[test]

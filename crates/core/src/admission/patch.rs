@@ -63,7 +63,7 @@ pub fn to_json(operations: &[Operation]) -> Vec<u8> {
 }
 
 fn locate<'p>(pod: &'p PodView<'_>, target: &Target) -> (String, Option<&'p Resources<'p>>) {
-    let of = |place| pod.containers.iter().find(|c| c.place == place).map(|c| &c.resources);
+    let of = |place| pod.container(place).map(|container| &container.resources);
     match target {
         Target::Container { index, .. } => {
             (format!("/spec/containers/{index}/resources"), of(crate::pod::Place::App(*index)))

@@ -105,7 +105,7 @@ fn compare(
     if old.limits != new.limits {
         return Err(differs("limits"));
     }
-    let planned = || plan.lines.iter().filter(|line| &line.target == target && line.changes());
+    let planned = || plan.of(target).iter().filter(|line| line.changes());
     for line in planned() {
         let limit = Amount::read(new.limits, line.resource.name()).and_then(Result::ok);
         if limit.is_some_and(|limit| line.result.nanos > limit.nanos) {

@@ -14,6 +14,11 @@ pub struct Amount {
     pub text: String,
 }
 
+/// Whether the number is what was written: beyond 2^53 a parser that reads numbers as floats has rounded it.
+fn is_exact(number: &serde_json::Number) -> bool {
+    !number.is_f64() || number.as_f64().is_some_and(|value| value.abs() < 9_007_199_254_740_992.0)
+}
+
 impl Amount {
     /// A value that we computed.
     pub fn computed(resource: Resource, nanos: i128) -> Self {
@@ -24,8 +29,9 @@ impl Amount {
     pub fn read(list: Option<&Map<String, Value>>, name: &str) -> Option<Result<Self, String>> {
         let text = match list?.get(name)? {
             Value::Null => return None,
-            Value::String(text) => text.trim().to_owned(),
-            Value::Number(number) => number.to_string(),
+            // Blanks only: other white space can come from JSON escapes alone, and is refused.
+            Value::String(text) => text.trim_matches(' ').to_owned(),
+            Value::Number(number) if is_exact(number) => number.to_string(),
             other => return Some(Err(other.to_string())),
         };
         Some(Self::parse(&text).ok_or(text))

@@ -56,5 +56,10 @@ fn append(
         None if text.is_empty() => write!(text, "{rule}({profile}): {target} ")?,
         None => write!(text, "; {rule}({profile}): {target} ")?,
     }
-    write!(text, "{resource} {} -> {}", original.text, result.text)
+    write!(text, "{resource} {} -> {}", short(&original.text), short(&result.text))
+}
+
+/// Quantities may be written with any number of zeros.
+fn short(text: &str) -> &str {
+    text.get(..40).unwrap_or(text)
 }

@@ -71,8 +71,6 @@ pub struct Line {
     pub rule: Rule,
     /// The bound that changed it, if one did.
     pub held: Option<Held>,
-    /// The result must be written although it is no lower than the original.
-    pub write: bool,
 }
 
 /// The lines of a pod, in the order of the patch: containers, init containers, the pod; resources by
@@ -81,6 +79,15 @@ pub struct Line {
 pub struct Plan {
     /// One for each request that the profile's resources cover.
     pub lines: Vec<Line>,
+}
+
+impl Plan {
+    /// The lines of one target.
+    pub fn of(&self, target: &Target) -> &[Line] {
+        let from = self.lines.partition_point(|line| &line.target < target);
+        let rest = self.lines.get(from..).unwrap_or_default();
+        rest.get(..rest.partition_point(|line| &line.target == target)).unwrap_or_default()
+    }
 }
 
 impl fmt::Display for Target {
@@ -100,7 +107,12 @@ impl Line {
 
     /// Whether the pod must be patched.
     pub fn changes(&self) -> bool {
-        self.write || self.result.nanos != self.received.nanos
+        if self.target == Target::Pod && !self.explicit {
+            // The API server sets it, unless it is to be lower.
+            self.lowered()
+        } else {
+            self.result.nanos != self.received.nanos
+        }
     }
 
     /// Why the result is what it is, in words.
@@ -115,30 +127,36 @@ impl Line {
 /// What the requests of a pod become.
 pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let annotation = |key| inputs.pod.annotation(key);
+    // Where nobody may opt out, no annotation of the pod may keep a request from being lowered.
+    let strict = inputs.profile.opt_out == OptOut::None;
+    let vpa = if strict { BTreeSet::new() } else { final_resources(annotation(keys::VPA_UPDATES)) };
     let record = Record::read(annotation(keys::ORIGINAL_RESOURCES));
-    if inputs.profile.opt_out != OptOut::None {
-        let vpa = final_resources(annotation(keys::VPA_UPDATES));
-        return build(inputs, &Beliefs { record, vpa, doubted: BTreeSet::new() });
+    let facts = Facts { record, strict, vpa, duplicates: duplicate_names(inputs.pod) };
+    let mut lines = Vec::new();
+    for resource in resources(inputs.profile) {
+        let mut column = column(inputs, &facts, resource);
+        pod_level::settle(&mut column);
+        lines.extend(column.cells.into_iter().map(|cell| cell.line));
+        lines.extend(column.pod);
     }
-    // Nobody may opt out, so the pod's own annotations count only where they change nothing: a record is
-    // believed if the profile, applied to it, gives just the request that is there. That is our own
-    // result coming back; a record made up to escape the profile gives another figure.
-    let mut beliefs = Beliefs { record, vpa: BTreeSet::new(), doubted: BTreeSet::new() };
-    let first = build(inputs, &beliefs);
-    beliefs.doubted = first
-        .lines
-        .iter()
-        .filter(|line| line.result.nanos != line.received.nanos)
-        .map(|line| (line.target.clone(), line.resource))
-        .collect();
-    if beliefs.doubted.is_empty() { first } else { build(inputs, &beliefs) }
+    lines.sort_by(|a, b| (&a.target, a.resource).cmp(&(&b.target, b.resource)));
+    Plan { lines }
 }
 
-/// Which of the pod's annotations are believed.
-struct Beliefs {
+/// What a pod says of itself beside its requests.
+struct Facts<'a> {
     record: Record,
+    /// A record is believed only if the profile would have given no more than what is there.
+    strict: bool,
+    /// Resources of app containers that VPA set.
     vpa: BTreeSet<Resource>,
-    doubted: BTreeSet<(Target, Resource)>,
+    /// Names that more than one container has.
+    duplicates: BTreeSet<&'a str>,
+}
+
+fn duplicate_names<'a>(pod: &PodView<'a>) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    pod.containers.iter().map(|container| container.name).filter(|name| !seen.insert(*name)).collect()
 }
 
 /// A container's request of one resource, on its way to a line.
@@ -158,18 +176,6 @@ pub(super) struct Column<'a> {
     pub(super) pod: Option<Line>,
 }
 
-fn build(inputs: &Inputs<'_>, beliefs: &Beliefs) -> Plan {
-    let mut lines = Vec::new();
-    for resource in resources(inputs.profile) {
-        let mut column = column(inputs, beliefs, resource);
-        pod_level::settle(&mut column);
-        lines.extend(column.cells.into_iter().map(|cell| cell.line));
-        lines.extend(column.pod);
-    }
-    lines.sort_by(|a, b| (&a.target, a.resource).cmp(&(&b.target, b.resource)));
-    Plan { lines }
-}
-
 /// The resources that a profile may change.
 fn resources(profile: &Profile) -> BTreeSet<Resource> {
     let fixed = profile.fixed.factors.keys().copied();
@@ -182,14 +188,12 @@ fn resources(profile: &Profile) -> BTreeSet<Resource> {
     }
 }
 
-fn column<'a>(inputs: &'a Inputs<'a>, beliefs: &Beliefs, resource: Resource) -> Column<'a> {
+fn column<'a>(inputs: &'a Inputs<'a>, facts: &Facts<'_>, resource: Resource) -> Column<'a> {
     let mut column = Column { inputs, resource, cells: Vec::new(), pod: None };
     for container in &inputs.pod.containers {
-        column.cells.extend(received(inputs, beliefs, container, resource));
+        column.cells.extend(received(inputs, facts, container, resource));
     }
-    column.pod = pod_level::received(&column, |target, request, limit| {
-        believed(beliefs, target, resource, request, limit)
-    });
+    column.pod = pod_level::received(&column, &facts.record, facts.strict);
     let direction = if column.pod.is_some() { Rounding::Down } else { Rounding::Up };
     for cell in column.cells.iter_mut().filter(|cell| !cell.fixed) {
         lower_cell(inputs, cell, direction);
@@ -200,7 +204,7 @@ fn column<'a>(inputs: &'a Inputs<'a>, beliefs: &Beliefs, resource: Resource) -> 
 /// A container's request as received, with its original.
 fn received(
     inputs: &Inputs<'_>,
-    beliefs: &Beliefs,
+    facts: &Facts<'_>,
     container: &Container<'_>,
     resource: Resource,
 ) -> Option<Cell> {
@@ -219,10 +223,10 @@ fn received(
     }
     let request = request.or_else(|| limit.clone()).filter(|request| request.nanos > 0)?;
     let above_limit = limit.as_ref().is_some_and(|limit| request.nanos > limit.nanos);
-    let original = believed(beliefs, &target, resource, &request, limit.as_ref());
-    let why_kept = if !unique_name(inputs.pod, container) {
+    let original = facts.record.original(&target, resource, &request, limit.as_ref());
+    let why_kept = if container.name.is_empty() || facts.duplicates.contains(container.name) {
         Some(Kept::Unnamed)
-    } else if part == Part::App && beliefs.vpa.contains(&resource) {
+    } else if part == Part::App && facts.vpa.contains(&resource) {
         Some(Kept::Vpa)
     } else if above_limit && original.is_none() {
         Some(Kept::AboveLimit)
@@ -232,25 +236,21 @@ fn received(
     if let Some(why) = why_kept {
         return Some(kept(target, part, resource, request, limit, explicit, why));
     }
-    let original = original.unwrap_or_else(|| request.clone());
+    let received = request.nanos;
     let mut cell = kept(target, part, resource, request, limit, explicit, Kept::NoRule(String::new()));
-    cell.line.result = original.clone();
-    cell.line.original = original;
     cell.fixed = false;
-    Some(cell)
-}
-
-fn believed(
-    beliefs: &Beliefs,
-    target: &Target,
-    resource: Resource,
-    request: &Amount,
-    limit: Option<&Amount>,
-) -> Option<Amount> {
-    if beliefs.doubted.contains(&(target.clone(), resource)) {
-        return None;
+    if let Some(original) = original {
+        let as_written = cell.line.original.clone();
+        cell.line.start_from(original);
+        if facts.strict {
+            let mut alone = Cell { part, line: cell.line.clone(), fixed: false };
+            lower_cell(inputs, &mut alone, Rounding::Down);
+            if alone.line.result.nanos > received {
+                cell.line.start_from(as_written);
+            }
+        }
     }
-    beliefs.record.original(target, resource, request, limit)
+    Some(cell)
 }
 
 fn kept(
@@ -272,7 +272,6 @@ fn kept(
         limit,
         rule: Rule::Keep(why),
         held: None,
-        write: false,
     };
     Cell { part, line, fixed: true }
 }
@@ -306,6 +305,12 @@ fn lower_cell(inputs: &Inputs<'_>, cell: &mut Cell, direction: Rounding) {
 }
 
 impl Line {
+    /// Takes another original; the result is that until a rule changes it.
+    pub(super) fn start_from(&mut self, original: Amount) {
+        self.result = original.clone();
+        self.original = original;
+    }
+
     /// Sets the result, keeping the original's text where the value is the same.
     pub(super) fn set(&mut self, nanos: i128, held: Option<Held>) {
         self.result = if nanos == self.original.nanos {
@@ -329,6 +334,15 @@ impl Target {
         }
     }
 
+    /// Whether the container is the target's.
+    pub(super) fn is(&self, container: &Container<'_>) -> bool {
+        match (self, container.place) {
+            (Self::Container { index, .. }, Place::App(at)) => *index == at,
+            (Self::InitContainer { index, .. }, Place::Init(at)) => *index == at,
+            _ => false,
+        }
+    }
+
     /// How its request enters the pod's sum; `None` for the pod itself.
     pub const fn part(&self) -> Option<Part> {
         match self {
@@ -338,8 +352,4 @@ impl Target {
             Self::Pod => None,
         }
     }
-}
-
-fn unique_name(pod: &PodView<'_>, container: &Container<'_>) -> bool {
-    !container.name.is_empty() && pod.containers.iter().filter(|c| c.name == container.name).count() == 1
 }

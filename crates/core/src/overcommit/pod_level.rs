@@ -5,18 +5,15 @@ use plimsoll_quantity::Rounding;
 use crate::overcommit::bounds::round_up;
 use crate::overcommit::plan::{Cell, Column};
 use crate::overcommit::reason::{Held, Kept, Rule};
-use crate::overcommit::{Amount, Line, PodBounds, Target, lower};
-use crate::pod::{Part, aggregate};
+use crate::overcommit::{Amount, Line, PodBounds, Record, Target, lower};
+use crate::pod::{Part, aggregate, requests_any};
 use crate::profile::Mode;
 use crate::resource::Resource;
 
 /// The pod-level request of a resource as received, with its original. A missing one, where any
 /// pod-level limit is set, counts as the sum of the containers' requests, else as that resource's
 /// pod-level limit: so the API server will set it, some versions before us and some after us.
-pub(super) fn received(
-    column: &Column<'_>,
-    believed: impl Fn(&Target, &Amount, Option<&Amount>) -> Option<Amount>,
-) -> Option<Line> {
+pub(super) fn received(column: &Column<'_>, record: &Record, strict: bool) -> Option<Line> {
     let resource = column.resource;
     if !resource.pod_level() {
         return None;
@@ -29,29 +26,35 @@ pub(super) fn received(
         return Some(line(resource, amount, None, true, Rule::Keep(Kept::Unreadable(text.clone()))));
     }
     let (request, limit) = (request.and_then(Result::ok), limit.and_then(Result::ok));
-    if let Some(request) = request {
-        if request.nanos <= 0 {
-            return None;
-        }
-        let mut found =
-            line(resource, request.clone(), limit.clone(), true, Rule::Keep(Kept::NoRule(String::new())));
-        match believed(&Target::Pod, &request, limit.as_ref()) {
-            Some(original) => found.original = original,
-            None if limit.as_ref().is_some_and(|limit| request.nanos > limit.nanos) => {
-                found.rule = Rule::Keep(Kept::AboveLimit);
-            }
-            None => {}
-        }
-        return Some(found);
-    }
-    if pod.limits.is_none_or(serde_json::Map::is_empty) {
-        return None;
-    }
-    let received = defaulted(column, limit.as_ref(), |line| line.received.nanos)?;
-    let original = defaulted(column, limit.as_ref(), |line| line.original.nanos)?;
-    let above_limit = limit.as_ref().is_some_and(|limit| received.nanos > limit.nanos);
-    let why = if above_limit { Kept::AboveLimit } else { Kept::NoRule(String::new()) };
-    let mut found = line(resource, received, limit, false, Rule::Keep(why));
+    let explicit = request.is_some();
+    let request = match request {
+        Some(request) => Some(request).filter(|request| request.nanos > 0),
+        None if pod.limits.is_none_or(serde_json::Map::is_empty) => None,
+        None => defaulted(column, limit.as_ref(), |line| line.received.nanos),
+    }?;
+    let recorded = Some(&request)
+        .filter(|_| explicit)
+        .and_then(|request| record.original(&Target::Pod, resource, request, limit.as_ref()))
+        .filter(|original| !strict || own_value(column, original.nanos) <= request.nanos);
+    let above_limit = limit.as_ref().is_some_and(|limit| request.nanos > limit.nanos);
+    // What somebody wrote below the sum of the containers stays as it is, for the API server to refuse.
+    let below_sum =
+        explicit && sum(&column.cells, |line| line.original.nanos).is_none_or(|sum| sum > request.nanos);
+    let why = match recorded {
+        None if above_limit => Kept::AboveLimit,
+        None if below_sum => Kept::PodLevel,
+        _ => Kept::NoRule(String::new()),
+    };
+    let mut found = line(resource, request, limit, explicit, Rule::Keep(why));
+    let original = match recorded {
+        // A webhook that added a container after us could not know that the figure here is ours.
+        Some(recorded) => match sum(&column.cells, |line| line.original.nanos) {
+            Some(sum) if sum > recorded.nanos => Amount::computed(resource, sum),
+            _ => recorded,
+        },
+        None if explicit => found.received.clone(),
+        None => defaulted(column, found.limit.as_ref(), |line| line.original.nanos)?,
+    };
     found.original = match &found.limit {
         Some(limit) if limit.nanos < original.nanos => limit.clone(),
         _ => original,
@@ -59,13 +62,44 @@ pub(super) fn received(
     Some(found)
 }
 
-/// What the API server sets as the pod-level request where there is none.
+/// The least that the profile can have made of a pod-level request: by factor, or by the recommendations of
+/// the containers that have one, since others may have been added later.
+fn own_value(column: &Column<'_>, original: i128) -> i128 {
+    let (profile, resource) = (column.inputs.profile, column.resource);
+    let by_recommendations = asked(column).map(|all| all.into_iter().flatten().fold(0, i128::saturating_add));
+    let candidates = [
+        by_recommendations.ok().map(|sum| lower::from_sum(resource, String::new(), None, sum, original)),
+        Some(lower::by_factor(profile, resource, original, None)),
+    ];
+    let values = candidates.into_iter().flatten().filter_map(|ruled| ruled.wanted).filter_map(|wanted| {
+        lower::rounded(profile, resource, wanted, original, Rounding::Down).ok().map(|(value, _)| value)
+    });
+    values.min().unwrap_or(original)
+}
+
+/// The rule for the pod-level request: by recommendations if every container has one, else by factor.
+fn rule(column: &Column<'_>, original: i128) -> lower::Ruled {
+    match recommended(column) {
+        Ok(expanded) => {
+            lower::from_sum(column.resource, "its containers".to_owned(), None, expanded, original)
+        }
+        Err(missing) => lower::by_factor(column.inputs.profile, column.resource, original, missing),
+    }
+}
+
+/// What the API server sets as the pod-level request where there is none: the sum of the containers'
+/// requests if any container has one, else the limit. A sum of 0 is no request.
 fn defaulted(column: &Column<'_>, limit: Option<&Amount>, value: impl Fn(&Line) -> i128) -> Option<Amount> {
-    if column.cells.is_empty() {
+    if !is_named(column) {
         return limit.cloned().filter(|limit| limit.nanos > 0);
     }
     let sum = sum(&column.cells, value)?;
     Some(Amount::computed(column.resource, sum)).filter(|amount| amount.nanos > 0)
+}
+
+/// Whether any container has a request of the resource, be it 0, or a limit, which sets one.
+fn is_named(column: &Column<'_>) -> bool {
+    requests_any(column.inputs.pod, column.resource.name())
 }
 
 fn sum(cells: &[Cell], value: impl Fn(&Line) -> i128) -> Option<i128> {
@@ -85,7 +119,6 @@ fn line(resource: Resource, amount: Amount, limit: Option<Amount>, explicit: boo
         limit,
         rule,
         held: None,
-        write: false,
     }
 }
 
@@ -96,7 +129,7 @@ pub(super) fn settle(column: &mut Column<'_>) {
         give_back(column);
         return;
     };
-    if matches!(pod.rule, Rule::Keep(Kept::Unreadable(_) | Kept::AboveLimit)) {
+    if matches!(pod.rule, Rule::Keep(Kept::Unreadable(_) | Kept::AboveLimit | Kept::PodLevel)) {
         keep_all(column, &mut pod);
     } else {
         lower_pod(column, &mut pod);
@@ -113,10 +146,7 @@ fn lower_pod(column: &mut Column<'_>, pod: &mut Line) {
         keep_all(column, pod);
         return;
     };
-    let ruled = match recommended(column) {
-        Ok(expanded) => lower::from_sum(resource, "its containers".to_owned(), None, expanded, original),
-        Err(missing) => lower::by_factor(profile, resource, original, missing),
-    };
+    let ruled = rule(column, original);
     pod.rule = ruled.rule;
     let (mut value, mut held) = (original, None);
     if let Some(wanted) = ruled.wanted {
@@ -135,35 +165,49 @@ fn lower_pod(column: &mut Column<'_>, pod: &mut Line) {
         (value, held) = (raised, Some(why));
     }
     pod.set(value, held);
-    // Where the request is missing, the API server may set it after us, from the containers as we leave
-    // them. What is right must be written unless that gives the same.
-    if !pod.explicit {
-        let later = if column.cells.is_empty() { limit.unwrap_or(0) } else { containers };
-        pod.write = pod.lowered() || value != later;
+    if !pod.lowered() {
+        // Lower containers would gain nothing: the pod-level figure is what counts. And where it is missing, the
+        // API server will form it from the containers as they are then, also after another webhook added one.
+        for cell in column.cells.iter_mut().filter(|cell| !cell.fixed && cell.line.lowered()) {
+            cell.line.set(cell.line.original.nanos, Some(Held::WithPod));
+        }
     }
 }
 
-/// The sum of what the recommendations ask for all app containers and sidecars: at most the original of
-/// each that has a request. `Err` unless every one of them has a usable recommendation.
+/// The sum of what the recommendations ask for all app containers and sidecars. `Err` unless every one of
+/// them has a usable recommendation.
 fn recommended(column: &Column<'_>) -> Result<i128, Option<&'static str>> {
+    let mut total: i128 = 0;
+    for part in asked(column)? {
+        total = total.checked_add(part.map_err(Some)?).ok_or(Some("the sum is too large"))?;
+    }
+    Ok(total)
+}
+
+/// What the recommendation of each app container and sidecar asks, at most the original of one that has a
+/// request; or why it has none. `Err` where recommendations are not used at all.
+fn asked(column: &Column<'_>) -> Result<Vec<Result<i128, &'static str>>, Option<&'static str>> {
     let (resource, profile) = (column.resource, column.inputs.profile);
     if !matches!(profile.mode, Mode::Dynamic | Mode::StaticThenDynamic)
         || !profile.dynamic.resources.contains(&resource)
+        || column.inputs.pod.containers.iter().all(|container| container.part() == Part::Init)
     {
         return Err(None);
     }
-    let mut total: i128 = 0;
+    // The cells are in the order of the containers; one without a request has none.
+    let mut cells = column.cells.iter().peekable();
+    let mut all = Vec::new();
     for container in &column.inputs.pod.containers {
-        if container.part() == Part::Init {
-            continue;
+        let cell = cells.next_if(|cell| cell.line.target.is(container));
+        if container.part() != Part::Init {
+            let found = column.inputs.lookup.find(profile, container.name, resource);
+            all.push(found.map(|found| match cell {
+                Some(cell) => found.expanded.min(cell.line.original.nanos),
+                None => found.expanded,
+            }));
         }
-        let target = Target::of(container);
-        let found = column.inputs.lookup.find(profile, container.name, resource).map_err(Some)?;
-        let original = column.cells.iter().find(|c| c.line.target == target).map(|c| c.line.original.nanos);
-        let part = original.map_or(found.expanded, |original| found.expanded.min(original));
-        total = total.checked_add(part).ok_or(Some("the sum is too large"))?;
     }
-    Ok(total)
+    Ok(all)
 }
 
 /// The pod's limit as the API server sums it, where any container has one.
@@ -246,6 +290,7 @@ fn keep_all(column: &mut Column<'_>, pod: &mut Line) {
         Rule::Keep(why @ (Kept::Unreadable(_) | Kept::AboveLimit)) => why.clone(),
         _ => Kept::PodLevel,
     };
+    pod.original = pod.received.clone();
     for line in column.cells.iter_mut().map(|cell| &mut cell.line).chain([pod]) {
         line.result = line.received.clone();
         line.held = None;

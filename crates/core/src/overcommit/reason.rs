@@ -59,6 +59,8 @@ pub enum Held {
     LimitRangeAboveOriginal(String),
     /// A `LimitRange` for pods: the sum is too low, so this container gives some back.
     PodLimitRange(String),
+    /// The pod-level request, which is what counts, is not lowered.
+    WithPod,
     /// The pod-level request may not be below the sum of the containers.
     ContainerSum(String),
 }
@@ -117,6 +119,7 @@ impl fmt::Display for Held {
             Self::PodLimitRange(bound) => {
                 write!(f, "raised since a LimitRange asks {bound} of the whole pod")
             }
+            Self::WithPod => f.write_str("left as it was, since the pod-level request is not lowered"),
             Self::ContainerSum(sum) => write!(f, "not below the containers' sum {sum}"),
         }
     }

@@ -40,7 +40,8 @@ impl Record {
         };
         let figure = |part: &str| entry.get(part)?.get(resource.name())?.as_str().and_then(Amount::parse);
         let (recorded, set) = (figure("requests")?, figure("set")?);
-        if set.nanos != request.nanos || set.nanos <= 0 || recorded.nanos < set.nanos {
+        let no_limit = limit.is_some_and(|limit| limit.nanos <= 0);
+        if set.nanos != request.nanos || set.nanos <= 0 || recorded.nanos < set.nanos || no_limit {
             return None;
         }
         Some(match limit {

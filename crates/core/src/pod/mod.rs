@@ -14,4 +14,4 @@ pub(crate) use owner::{controller, group_of};
 pub use prune::{Keep, POD, Prune, Pruned};
 pub(crate) use prune::{Key, RESOURCES};
 pub use qos::is_guaranteed;
-pub use view::{Container, Malformed, Place, PodView, Presence, Resources};
+pub use view::{Container, Malformed, Place, PodView, Presence, Resources, requests_any};

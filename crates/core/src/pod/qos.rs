@@ -1,26 +1,40 @@
 //! QoS class Guaranteed, as the kubelet and the API server define it.
 
-use plimsoll_quantity::Quantity;
+use plimsoll_quantity::{Format, Quantity};
 use serde_json::{Map, Value};
 
-use crate::pod::{PodView, Resources};
+use crate::pod::{PodView, Resources, aggregate, requests_any};
 
 /// Whether every container (or the pod as a whole, where it has pod-level resources) has limits of
 /// CPU and memory and requests equal to them.
 pub fn is_guaranteed(pod: &PodView<'_>) -> bool {
+    let containers = || pod.containers.iter().map(|container| (container.part(), &container.resources));
     if pod.pod_level.requests.is_some() || pod.pod_level.limits.is_some() {
-        return guaranteed(&pod.pod_level);
+        return guaranteed(&pod.pod_level, |name| {
+            // The API server sets a missing pod-level request to the containers' sum, else to the limit.
+            if !requests_any(pod, name) {
+                return amount(pod.pod_level.limits, name);
+            }
+            let requests = containers().map(|(part, resources)| (part, request(resources, name)));
+            aggregate(requests.map(|(part, request)| (part, request.map_or(0, |request| request.nanos()))))
+                .map(|sum| Quantity::from_nanos(sum, Format::DecimalSi))
+        });
     }
-    !pod.containers.is_empty() && pod.containers.iter().all(|container| guaranteed(&container.resources))
+    !pod.containers.is_empty()
+        && containers().all(|(_, resources)| guaranteed(resources, |name| amount(resources.limits, name)))
 }
 
-fn guaranteed(resources: &Resources<'_>) -> bool {
+/// Whether requests equal limits, where a request that is absent is what the API server sets it to.
+fn guaranteed(resources: &Resources<'_>, absent: impl Fn(&str) -> Option<Quantity>) -> bool {
     ["cpu", "memory"].iter().all(|name| {
         let limit = amount(resources.limits, name);
-        // A request that is absent is set to the limit by the API server.
-        let request = amount(resources.requests, name).or_else(|| limit.clone());
+        let request = amount(resources.requests, name).or_else(|| absent(name));
         matches!((limit, request), (Some(limit), Some(request)) if limit.is_positive() && limit == request)
     })
+}
+
+fn request(resources: &Resources<'_>, name: &str) -> Option<Quantity> {
+    amount(resources.requests, name).or_else(|| amount(resources.limits, name))
 }
 
 fn amount(list: Option<&Map<String, Value>>, name: &str) -> Option<Quantity> {
@@ -62,6 +76,16 @@ mod tests {
             (
                 "pod-level resources decide",
                 json!({"containers": [{}], "resources": {"requests": both("1"), "limits": both("1")}}),
+                true,
+            ),
+            (
+                "a missing pod-level request is the containers' sum",
+                json!({"containers": [{"resources": {"requests": both("1")}}], "resources": {"limits": both("4")}}),
+                false,
+            ),
+            (
+                "and the pod-level limit where no container names the resource",
+                json!({"containers": [{}], "resources": {"limits": both("4")}}),
                 true,
             ),
         ] {

@@ -84,6 +84,8 @@ pub struct PodView<'a> {
     pub node_selector: Option<&'a Map<String, Value>>,
     /// App containers, then init containers, by index.
     pub containers: Vec<Container<'a>>,
+    /// How many of them are app containers.
+    pub app_containers: usize,
     /// `spec.resources`.
     pub pod_level: Resources<'a>,
 }
@@ -132,6 +134,7 @@ impl<'a> PodView<'a> {
             annotations: object(meta("annotations"), "metadata.annotations")?,
             owner_references: list(meta("ownerReferences"), "metadata.ownerReferences")?,
             node_selector: object(field("nodeSelector"), "spec.nodeSelector")?,
+            app_containers: containers.iter().filter(|c| matches!(c.place, Place::App(_))).count(),
             containers,
             pod_level: resources(field("resources"), "spec.resources")?,
         })
@@ -142,6 +145,15 @@ impl<'a> PodView<'a> {
         self.annotations?.get(key)?.as_str()
     }
 
+    /// The container at a place.
+    pub fn container(&self, place: Place) -> Option<&Container<'a>> {
+        let index = match place {
+            Place::App(index) => index,
+            Place::Init(index) => self.app_containers.checked_add(index)?,
+        };
+        self.containers.get(index).filter(|container| container.place == place)
+    }
+
     /// A name to show: the name, or the prefix that a name will be made from.
     pub fn shown_name(&self) -> String {
         if self.name.is_empty() && !self.generate_name.is_empty() {
@@ -150,6 +162,14 @@ impl<'a> PodView<'a> {
             self.name.to_owned()
         }
     }
+}
+
+/// Whether any container has a request of the resource, be it 0, or a limit, which sets one.
+pub fn requests_any(pod: &PodView<'_>, resource: &str) -> bool {
+    pod.containers.iter().any(|container| {
+        let Resources { requests, limits, .. } = &container.resources;
+        [requests, limits].into_iter().flatten().any(|list| list.get(resource).is_some_and(|v| !v.is_null()))
+    })
 }
 
 fn container(place: Place, value: &Value) -> Result<Container<'_>, Malformed> {

@@ -314,7 +314,7 @@ fn by_resource<T>(
 fn quantity(r: &mut Reader, node: &Node<'_>) -> Option<Quantity> {
     let value = node.value?;
     let text = match value {
-        Value::String(text) => text.trim().to_owned(),
+        Value::String(text) => text.trim_matches(' ').to_owned(),
         Value::Number(number) => number.to_string(),
         other => {
             r.problem(&node.path, "quantity", format!("{} is not a quantity", brief(other)));
