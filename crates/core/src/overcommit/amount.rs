@@ -1,8 +1,8 @@
 //! A quantity with the text it was written in.
 
 use plimsoll_quantity::Quantity;
-use serde_json::{Map, Value};
 
+use crate::pod::{Json, Members};
 use crate::resource::Resource;
 
 /// A quantity and its text, so that a value that does not change keeps how it was written.
@@ -21,11 +21,11 @@ impl Amount {
     }
 
     /// A value as it stands in a resource list. `None`: absent. `Some(Err)`: unreadable, with the text.
-    pub fn read(list: Option<&Map<String, Value>>, name: &str) -> Option<Result<Self, String>> {
+    pub fn read(list: Option<&Members<'_>>, name: &str) -> Option<Result<Self, String>> {
         let text = match list?.get(name)? {
-            Value::Null => return None,
-            Value::String(text) => text.trim().to_owned(),
-            Value::Number(number) => number.to_string(),
+            Json::Null => return None,
+            Json::Text(text) => text.trim().to_owned(),
+            Json::Number(number) => number.to_string(),
             other => return Some(Err(other.to_string())),
         };
         Some(Self::parse(&text).ok_or(text))

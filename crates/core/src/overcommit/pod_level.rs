@@ -6,7 +6,7 @@ use crate::overcommit::bounds::round_up;
 use crate::overcommit::plan::{Cell, Column};
 use crate::overcommit::reason::{Held, Kept, Rule};
 use crate::overcommit::{Amount, Line, PodBounds, Target, lower};
-use crate::pod::{Part, aggregate};
+use crate::pod::{Members, Part, aggregate};
 use crate::profile::Mode;
 use crate::resource::Resource;
 
@@ -44,7 +44,7 @@ pub(super) fn received(
         }
         return Some(found);
     }
-    if pod.limits.is_none_or(serde_json::Map::is_empty) {
+    if pod.limits.is_none_or(Members::is_empty) {
         return None;
     }
     let received = defaulted(column, limit.as_ref(), |line| line.received.nanos)?;

@@ -1,9 +1,8 @@
 //! QoS class Guaranteed, as the kubelet and the API server define it.
 
 use plimsoll_quantity::Quantity;
-use serde_json::{Map, Value};
 
-use crate::pod::{PodView, Resources};
+use crate::pod::{Members, PodView, Resources};
 
 /// Whether every container (or the pod as a whole, where it has pod-level resources) has limits of
 /// CPU and memory and requests equal to them.
@@ -23,8 +22,8 @@ fn guaranteed(resources: &Resources<'_>) -> bool {
     })
 }
 
-fn amount(list: Option<&Map<String, Value>>, name: &str) -> Option<Quantity> {
-    serde_json::from_value(list?.get(name)?.clone()).ok()
+fn amount(list: Option<&Members<'_>>, name: &str) -> Option<Quantity> {
+    serde_json::from_value(list?.get(name)?.to_value()).ok()
 }
 
 #[cfg(test)]
@@ -65,7 +64,8 @@ mod tests {
                 true,
             ),
         ] {
-            let pod = Pruned(json!({"metadata": {}, "spec": spec}));
+            let pod = json!({"metadata": {}, "spec": spec});
+            let pod = Pruned::of(&pod);
             assert_eq!(is_guaranteed(&PodView::read(&pod).unwrap()), expected, "{rule}");
         }
     }
