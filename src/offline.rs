@@ -72,13 +72,13 @@ impl Offline {
     }
 
     /// The decision about a pod that is about to be created, after the defaulting that the API server would do.
-    pub fn decide(&self, pod: &Pruned, namespace: &str) -> Decision {
+    pub fn decide(&self, pod: &Pruned<'_>, namespace: &str) -> Decision {
         let defaulted = self.defaulted(pod, namespace);
         decide(pod, namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
     }
 
     /// A pod with what the API server would fill in.
-    pub fn defaulted(&self, pod: &Pruned, namespace: &str) -> Pruned {
+    pub fn defaulted(&self, pod: &Pruned<'_>, namespace: &str) -> Pruned<'static> {
         defaulted(pod, self.limit_ranges_of(namespace))
     }
 

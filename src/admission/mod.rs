@@ -146,14 +146,14 @@ impl Engine {
         self.metrics.admission_request(stage, operation(&review.operation), outcome.word());
         if let Some(error) = &decision.self_check {
             self.metrics.self_check_failure();
-            tracing::error!(namespace = review.namespace, %error, "a patch was not sent");
+            tracing::error!(namespace = &*review.namespace, %error, "a patch was not sent");
         }
         if outcome == Outcome::Applied && !review.dry_run {
             totals::count(&self.metrics, &decision.plan);
         }
         tracing::debug!(
-            namespace = review.namespace,
-            pod = review.name,
+            namespace = &*review.namespace,
+            pod = &*review.name,
             profile = decision.answer.profile.as_deref().unwrap_or_default(),
             decision = outcome.word(),
             why = match outcome {

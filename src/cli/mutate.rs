@@ -117,8 +117,8 @@ fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged 
     };
     let title = format!("{} {namespace}/{name}", text("/kind"));
     let decision = template::find(&manifest).map(|at| {
-        let pod = Pruned::of(&template::pod(&manifest, at));
-        (at, offline.decide(&pod, &namespace))
+        let pod = template::pod(&manifest, at);
+        (at, offline.decide(&Pruned::of(&pod), &namespace))
     });
     Judged { title, manifest, decision, namespace }
 }

@@ -2,6 +2,7 @@
 
 use plimsoll_core::admission::Skip;
 use plimsoll_core::overcommit::{Held, Kept, Rule};
+use plimsoll_quantity::Ratio;
 
 use crate::markdown::{Document, code, documents, read};
 
@@ -36,10 +37,12 @@ fn every_reason_for_a_figure_is_in_the_table() {
         kept(Kept::Unnamed),
         kept(Kept::TooLarge),
         kept(Kept::PodLevel),
-        Rule::Static { factor: text("F") }.to_string(),
+        Rule::Static { factor: Ratio::ONE }.to_string().replace('1', "F"),
         Rule::Dynamic { recommendation: text("NAME"), target: text("R"), expanded: text("E") }.to_string(),
         Held::Original.to_string(),
         Held::Minimum(text("Q")).to_string(),
+        Held::BelowMinimum(text("Q")).to_string(),
+        Held::WithPod.to_string(),
         Held::LimitRange(text("Q")).to_string(),
         Held::LimitRangeAboveOriginal(text("Q")).to_string(),
         Held::PodLimitRange(text("Q")).to_string(),

@@ -1,10 +1,10 @@
 //! `/mutate`: which pods are changed, and the answer.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::admission::envelope::Review;
 use crate::admission::patch::{self, Annotations};
@@ -14,7 +14,7 @@ use crate::admission::skip::Skip;
 use crate::keys::{self, OPT_OUT_VALUES};
 use crate::objects::{Namespace, Objects};
 use crate::overcommit::{Inputs, Lookup, Plan, plan, write_record};
-use crate::pod::{PodView, Presence, Pruned, is_guaranteed, topmost_owner};
+use crate::pod::{Json, PodView, Presence, Pruned, is_guaranteed, topmost_owner};
 use crate::profile::{Candidate, GuaranteedPods, Mode, OptOut, Profile};
 
 /// What of the configuration decisions depend on.
@@ -48,7 +48,7 @@ pub struct Context<'a> {
     /// The time.
     pub now: Timestamp,
     /// The pod as the API server would have defaulted it, where it did not pass through one.
-    pub defaulted: Option<&'a Pruned>,
+    pub defaulted: Option<&'a Pruned<'a>>,
 }
 
 /// What was decided about a pod.
@@ -71,7 +71,7 @@ pub fn needs_namespace<'r>(
     objects: &Objects,
     settings: &Settings,
 ) -> Option<&'r str> {
-    let name = review.namespace.as_str();
+    let name = review.namespace.as_ref();
     (settings.absent_namespace == AbsentNamespace::Unknown
         && not_ours(review).is_none()
         && !name.is_empty()
@@ -107,7 +107,7 @@ fn not_ours(review: &Review<'_>) -> Option<Skip> {
 }
 
 /// The decision about a pod that is about to be created in a namespace.
-pub fn decide(pod: &Pruned, namespace: &str, context: &Context<'_>) -> Decision {
+pub fn decide(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Decision {
     let read = PodView::read(pod).and_then(|received| {
         let defaulted = context.defaulted.map(PodView::read).transpose()?;
         Ok((received, defaulted))
@@ -185,7 +185,7 @@ fn why_not(
 }
 
 fn answer(
-    received: &Pruned,
+    received: &Pruned<'_>,
     pod: &PodView<'_>,
     profile: &Arc<Profile>,
     plan: Plan,
@@ -229,9 +229,9 @@ fn pool<'a>(pod: &'a PodView<'_>, namespace: &'a Namespace) -> Option<&'a str> {
     namespace
         .labels
         .get(keys::POOL)
-        .or_else(|| pod.labels.get(keys::POOL))
         .map(String::as_str)
-        .or_else(|| pod.node_selector?.get(keys::POOL).and_then(Value::as_str))
+        .or_else(|| pod.label(keys::POOL))
+        .or_else(|| pod.node_selector?.get(keys::POOL).and_then(Json::as_str))
 }
 
 /// Who says that the pod is to be left alone.
@@ -243,7 +243,7 @@ struct OptOuts {
 
 impl OptOuts {
     fn read(pod: &PodView<'_>, namespace: &Namespace, warnings: &mut Vec<String>) -> Self {
-        let of = |map: &BTreeMap<String, String>| map.get(keys::OVERCOMMIT).cloned();
+        let of = |labels: &'_ BTreeMap<String, String>| labels.get(keys::OVERCOMMIT).cloned();
         let mut opts_out = |value: Option<&str>, place: &str| match value {
             None => false,
             Some(value) if OPT_OUT_VALUES.contains(&value) => true,
@@ -256,11 +256,12 @@ impl OptOuts {
                 false
             }
         };
-        let on_pod = match pod.annotations.and_then(|annotations| annotations.get(keys::OVERCOMMIT)) {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(other) => Some(other.to_string()),
-        };
+        let on_pod: Option<Cow<'_, str>> =
+            match pod.annotations.and_then(|annotations| annotations.get(keys::OVERCOMMIT)) {
+                None | Some(Json::Null) => None,
+                Some(Json::Text(text)) => Some(text.as_ref().into()),
+                Some(other) => Some(Cow::from(other.to_string())),
+            };
         let by_pod = opts_out(on_pod.as_deref(), "annotation");
         let by_annotation = opts_out(of(&namespace.annotations).as_deref(), "namespace annotation");
         let by_label = opts_out(of(&namespace.labels).as_deref(), "namespace label");

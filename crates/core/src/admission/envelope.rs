@@ -1,13 +1,13 @@
 //! Reads an `AdmissionReview` in one pass, of the object in it only what decisions need.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::pod::{Keep, POD, Prune, Pruned};
+use crate::pod::{Json, Keep, POD, Prune, Pruned};
 
 /// Which of the two webhooks was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +72,9 @@ pub enum EnvelopeError {
     NoUid,
 }
 
+const KIND: Keep = Keep::Members(&[("group", Keep::All), ("kind", Keep::All)]);
+const RESOURCE: Keep = Keep::Members(&[("resource", Keep::All)]);
+
 /// A review as received. Null, absent and empty text are the same.
 #[derive(Debug)]
 pub struct Review<'a> {
@@ -80,25 +83,25 @@ pub struct Review<'a> {
     /// The uid as raw JSON text.
     pub uid: &'a RawValue,
     /// `request.kind.group`.
-    pub group: String,
+    pub group: Cow<'a, str>,
     /// `request.kind.kind`.
-    pub kind: String,
+    pub kind: Cow<'a, str>,
     /// `request.resource.resource`; empty if absent.
-    pub resource: String,
+    pub resource: Cow<'a, str>,
     /// `request.subResource`.
-    pub sub_resource: String,
+    pub sub_resource: Cow<'a, str>,
     /// `request.operation`.
-    pub operation: String,
+    pub operation: Cow<'a, str>,
     /// `request.name`.
-    pub name: String,
+    pub name: Cow<'a, str>,
     /// `request.namespace`, the only namespace that counts.
-    pub namespace: String,
+    pub namespace: Cow<'a, str>,
     /// `request.dryRun`.
     pub dry_run: bool,
     /// At `/mutate` the parts of the object that are kept of a pod; at `/validate` all of it.
-    pub object: Option<Pruned>,
+    pub object: Option<Pruned<'a>>,
     /// As `object`.
-    pub old_object: Option<Pruned>,
+    pub old_object: Option<Pruned<'a>>,
 }
 
 /// Reads a body.
@@ -110,11 +113,15 @@ pub fn read(body: &[u8], stage: Stage) -> Result<Review<'_>, EnvelopeError> {
         Stage::Mutate => &POD,
         Stage::Validate => &Keep::All,
     };
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let envelope = EnvelopeSeed(keep).deserialize(&mut deserializer)?;
-    deserializer.end()?;
+    let seed = EnvelopeSeed(keep);
+    // One look at the whole body costs less than one at each of its texts. Where bytes are no UTF-8 it matters only
+    // whether they stand in something that is read.
+    let envelope = match std::str::from_utf8(body) {
+        Ok(text) => seed.read(serde_json::Deserializer::from_str(text)),
+        Err(_) => seed.read(serde_json::Deserializer::from_slice(body)),
+    }?;
     let Envelope { api_version, kind, request } = envelope;
-    let version = match (text(&api_version), text(&kind)) {
+    let version = match (text(api_version).as_ref(), text(kind).as_ref()) {
         ("admission.k8s.io/v1", "AdmissionReview") => Version::V1,
         ("admission.k8s.io/v1beta1", "AdmissionReview") => Version::V1Beta1,
         (api_version, kind) => {
@@ -124,57 +131,71 @@ pub fn read(body: &[u8], stage: Stage) -> Result<Review<'_>, EnvelopeError> {
     };
     let request = request.ok_or(EnvelopeError::NoRequest)?;
     let uid = request.uid.filter(|uid| uid.get().starts_with('"')).ok_or(EnvelopeError::NoUid)?;
-    let part = |value: &Value, key: &str| text(value.get(key).unwrap_or(&Value::Null)).to_owned();
     Ok(Review {
         version,
         uid,
-        group: part(&request.kind, "group"),
-        kind: part(&request.kind, "kind"),
-        resource: part(&request.resource, "resource"),
-        sub_resource: text(&request.sub_resource).to_owned(),
-        operation: text(&request.operation).to_owned(),
-        name: text(&request.name).to_owned(),
-        namespace: text(&request.namespace).to_owned(),
-        dry_run: request.dry_run == Value::Bool(true),
+        group: member(&request.kind, "group"),
+        kind: member(&request.kind, "kind"),
+        resource: member(&request.resource, "resource"),
+        sub_resource: text(request.sub_resource),
+        operation: text(request.operation),
+        name: text(request.name),
+        namespace: text(request.namespace),
+        dry_run: request.dry_run == Json::Bool(true),
         object: present(request.object),
         old_object: present(request.old_object),
     })
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn text(json: Json<'_>) -> Cow<'_, str> {
+    if let Json::Text(text) = json { text } else { Cow::Borrowed("") }
 }
 
-fn present(value: Value) -> Option<Pruned> {
-    match value {
-        Value::Null => None,
-        Value::String(text) if text.is_empty() => None,
-        value => Some(Pruned(value)),
+fn member<'a>(json: &Json<'a>, key: &str) -> Cow<'a, str> {
+    json.get(key).cloned().map_or(Cow::Borrowed(""), text)
+}
+
+fn present(json: Json<'_>) -> Option<Pruned<'_>> {
+    match json {
+        Json::Null => None,
+        Json::Text(text) if text.is_empty() => None,
+        json => Some(Pruned(json)),
     }
 }
 
 #[derive(Default)]
 struct Envelope<'a> {
-    api_version: Value,
-    kind: Value,
+    api_version: Json<'a>,
+    kind: Json<'a>,
     request: Option<Request<'a>>,
 }
 
 #[derive(Default)]
 struct Request<'a> {
     uid: Option<&'a RawValue>,
-    kind: Value,
-    resource: Value,
-    sub_resource: Value,
-    operation: Value,
-    name: Value,
-    namespace: Value,
-    dry_run: Value,
-    object: Value,
-    old_object: Value,
+    kind: Json<'a>,
+    resource: Json<'a>,
+    sub_resource: Json<'a>,
+    operation: Json<'a>,
+    name: Json<'a>,
+    namespace: Json<'a>,
+    dry_run: Json<'a>,
+    object: Json<'a>,
+    old_object: Json<'a>,
 }
 
 struct EnvelopeSeed(&'static Keep);
+
+impl EnvelopeSeed {
+    fn read<'de, R: serde_json::de::Read<'de>>(
+        self,
+        mut deserializer: serde_json::Deserializer<R>,
+    ) -> Result<Envelope<'de>, serde_json::Error> {
+        let envelope = self.deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(envelope)
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for EnvelopeSeed {
     type Value = Envelope<'de>;
@@ -195,8 +216,8 @@ impl<'de> Visitor<'de> for EnvelopeSeed {
         let mut envelope = Envelope::default();
         while let Some(key) = access.next_key::<crate::pod::Key<'de>>()? {
             match key.0.as_ref() {
-                "apiVersion" => envelope.api_version = access.next_value()?,
-                "kind" => envelope.kind = access.next_value()?,
+                "apiVersion" => envelope.api_version = access.next_value_seed(Prune(&Keep::All))?,
+                "kind" => envelope.kind = access.next_value_seed(Prune(&Keep::All))?,
                 "request" => envelope.request = access.next_value_seed(RequestSeed(self.0))?,
                 _ => {
                     access.next_value::<IgnoredAny>()?;
@@ -241,13 +262,13 @@ impl<'de> Visitor<'de> for RequestSeed {
         while let Some(key) = access.next_key::<crate::pod::Key<'de>>()? {
             match key.0.as_ref() {
                 "uid" => request.uid = Some(access.next_value()?),
-                "kind" => request.kind = access.next_value()?,
-                "resource" => request.resource = access.next_value()?,
-                "subResource" => request.sub_resource = access.next_value()?,
-                "operation" => request.operation = access.next_value()?,
-                "name" => request.name = access.next_value()?,
-                "namespace" => request.namespace = access.next_value()?,
-                "dryRun" => request.dry_run = access.next_value()?,
+                "kind" => request.kind = access.next_value_seed(Prune(&KIND))?,
+                "resource" => request.resource = access.next_value_seed(Prune(&RESOURCE))?,
+                "subResource" => request.sub_resource = access.next_value_seed(Prune(&Keep::All))?,
+                "operation" => request.operation = access.next_value_seed(Prune(&Keep::All))?,
+                "name" => request.name = access.next_value_seed(Prune(&Keep::All))?,
+                "namespace" => request.namespace = access.next_value_seed(Prune(&Keep::All))?,
+                "dryRun" => request.dry_run = access.next_value_seed(Prune(&Keep::All))?,
                 "object" => request.object = access.next_value_seed(Prune(self.0))?,
                 "oldObject" => request.old_object = access.next_value_seed(Prune(self.0))?,
                 _ => {

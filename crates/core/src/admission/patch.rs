@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::keys;
 use crate::overcommit::{Line, Plan, Target};
-use crate::pod::{PodView, Presence, Resources};
+use crate::pod::{Json, PodView, Presence, Resources};
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,7 +113,7 @@ fn annotate(operations: &mut Vec<Operation>, pod: &PodView<'_>, wanted: &Annotat
     for (key, text) in wanted {
         let path = || format!("/metadata/annotations/{}", escape(key));
         match (text, present.get(key)) {
-            (Some(text), found) if found.and_then(Value::as_str) != Some(text) => {
+            (Some(text), found) if found.and_then(Json::as_str) != Some(text) => {
                 operations.push(Operation::Add { path: path(), value: Value::String(text.clone()) });
             }
             (None, Some(_)) => operations.push(Operation::Remove { path: path() }),

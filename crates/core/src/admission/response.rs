@@ -11,6 +11,8 @@ use crate::admission::skip::Skip;
 /// What the API server accepts of annotation keys and values together, in bytes.
 pub const ANNOTATIONS_LIMIT: usize = 262_144;
 
+/// What an answer has beside its patch, as a rule; more makes it grow.
+const SIZE: usize = 512;
 const WARNINGS: usize = 5;
 const WARNING_BYTES: usize = 256;
 
@@ -73,8 +75,8 @@ impl Answer {
 
 /// The answer as the bytes of an `AdmissionReview`, in the version asked and with the same uid.
 pub fn write(review: &Review<'_>, answer: &Answer) -> Vec<u8> {
-    let patch = (!answer.patch.is_empty() && answer.denial.is_none())
-        .then(|| base64::engine::general_purpose::STANDARD.encode(to_json(&answer.patch)));
+    let patch =
+        (!answer.patch.is_empty() && answer.denial.is_none()).then(|| patch_text(&answer.patch)).flatten();
     let warnings: Vec<String> = answer.warnings.iter().map(|text| presentable(text)).take(WARNINGS).collect();
     let body = Body {
         api_version: review.version.api_version(),
@@ -99,7 +101,22 @@ pub fn write(review: &Review<'_>, answer: &Answer) -> Vec<u8> {
         },
     };
     // Serializing strings and maps to memory cannot fail; an empty body would be an error for the caller.
-    serde_json::to_vec(&body).unwrap_or_default()
+    let mut text =
+        Vec::with_capacity(SIZE + body.response.patch.as_ref().map_or(0, |patch| patch.get().len()));
+    match serde_json::to_writer(&mut text, &body) {
+        Ok(()) => text,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// The patch as a JSON string. Base64 has nothing that JSON escapes, so it need not be looked through again.
+fn patch_text(operations: &[Operation]) -> Option<Box<RawValue>> {
+    let json = to_json(operations);
+    let mut text = String::with_capacity(json.len().div_ceil(3) * 4 + 2);
+    text.push('"');
+    base64::engine::general_purpose::STANDARD.encode_string(json, &mut text);
+    text.push('"');
+    RawValue::from_string(text).ok()
 }
 
 /// Without control characters (the API server drops a warning with a newline) and at most 256 bytes, cut
@@ -134,7 +151,7 @@ struct Response<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
+    patch: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     audit_annotations: AuditAnnotations<'a>,

@@ -2,7 +2,6 @@
 //! wanted. A patch that does not apply makes the API server answer 500 even where the webhook's failure
 //! policy is Ignore, so a difference means that no patch is sent.
 
-use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::admission::apply::apply;
@@ -10,22 +9,7 @@ use crate::admission::patch::{Annotations, Operation};
 use crate::admission::response::ANNOTATIONS_LIMIT;
 use crate::keys;
 use crate::overcommit::{Amount, Plan, Target};
-use crate::pod::{Keep, PodView, Pruned, RESOURCES, Resources};
-
-const PATCHED_CONTAINER: Keep = Keep::Members(&[("resources", RESOURCES)]);
-
-/// The parts of a pod that a patch of ours may change, and that are compared.
-const PATCHED: Keep = Keep::Members(&[
-    ("metadata", Keep::Members(&[("annotations", Keep::All)])),
-    (
-        "spec",
-        Keep::Members(&[
-            ("containers", Keep::Items(&PATCHED_CONTAINER)),
-            ("initContainers", Keep::Items(&PATCHED_CONTAINER)),
-            ("resources", RESOURCES),
-        ]),
-    ),
-]);
+use crate::pod::{Json, Members, PodView, Pruned, Resources};
 
 /// What a patch would do wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -52,7 +36,7 @@ pub enum SelfCheckError {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn check(
-    received: &Pruned,
+    received: &Pruned<'_>,
     before: &PodView<'_>,
     plan: &Plan,
     annotations: &Annotations,
@@ -61,7 +45,7 @@ pub(super) fn check(
     if let Some(foreign) = operations.iter().find(|operation| !is_ours(operation.path())) {
         return Err(SelfCheckError::ForeignPath(foreign.path().to_owned()));
     }
-    let mut patched = received.only(&PATCHED);
+    let mut patched = received.clone();
     apply(&mut patched.0, operations).map_err(SelfCheckError::DoesNotApply)?;
     let after = PodView::read(&patched).map_err(|error| SelfCheckError::Differs(error.path))?;
     compare_resources(before, &after, plan)?;
@@ -129,29 +113,29 @@ fn compare_annotations(
     if !is_changed(before.annotations, after.annotations, &changes) {
         return Err(SelfCheckError::Differs("metadata.annotations".to_owned()));
     }
-    let all = after.annotations.into_iter().flatten();
+    let all = after.annotations.into_iter().flat_map(Members::iter);
     let size = all.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if size > ANNOTATIONS_LIMIT { Err(SelfCheckError::AnnotationsTooLarge(size)) } else { Ok(()) }
 }
 
 /// Whether `new` is `old` with just these members set, or removed where there is no text.
 fn is_changed(
-    old: Option<&Map<String, Value>>,
-    new: Option<&Map<String, Value>>,
+    old: Option<&Members<'_>>,
+    new: Option<&Members<'_>>,
     changes: &[(&str, Option<&str>)],
 ) -> bool {
     let get = |key: &str| new.and_then(|map| map.get(key));
-    let others = |map: Option<&Map<String, Value>>| {
-        let keys = map.into_iter().flat_map(Map::keys);
-        keys.filter(|key| changes.iter().all(|(changed, _)| changed != key)).count()
-    };
-    let kept = |(key, value): (&String, &Value)| {
-        get(key) == Some(value) || changes.iter().any(|(changed, _)| changed == key)
+    let is_changed = |key: &str| changes.iter().any(|(changed, _)| *changed == key);
+    let others = |members: Option<&Members<'_>>| {
+        members.into_iter().flat_map(Members::iter).filter(|(key, _)| !is_changed(key)).count()
     };
     others(new) == others(old)
-        && old.into_iter().flatten().all(kept)
+        && old
+            .into_iter()
+            .flat_map(Members::iter)
+            .all(|(key, value)| get(key) == Some(value) || is_changed(key))
         && changes.iter().all(|(key, text)| match text {
-            Some(text) => get(key).and_then(Value::as_str) == Some(text),
+            Some(text) => get(key).and_then(Json::as_str) == Some(text),
             None => get(key).is_none(),
         })
 }
@@ -159,6 +143,7 @@ fn is_changed(
 #[cfg(test)]
 mod tests {
     use super::is_changed;
+    use crate::pod::Json;
     use serde_json::{Value, json};
 
     #[test]
@@ -180,6 +165,7 @@ mod tests {
             ("no change wanted", json!({"a": "1"}), json!({"a": "1"}), &[], true),
             ("an empty map is as good as none", json!({}), Value::Null, &[], true),
         ] {
+            let (old, new) = (Json::from(old), Json::from(new));
             assert_eq!(is_changed(old.as_object(), new.as_object(), changes), expected, "{rule}");
         }
     }

@@ -19,16 +19,16 @@ pub fn validate(review: &Review<'_>) -> Answer {
     if review.operation != "CREATE" && review.operation != "UPDATE" {
         return Answer::allow(Outcome::Skipped(Skip::Operation));
     }
-    let empty = Value::Null;
-    let object = review.object.as_ref().map_or(&empty, |object| &object.0);
-    let Err(problems) = profile::from_manifest(object) else {
+    let object = review.object.as_ref().map_or(Value::Null, |object| object.0.to_value());
+    let Err(problems) = profile::from_manifest(&object) else {
         return Answer::allow(Outcome::Unchanged);
     };
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(&review.name);
     let message = format!("OvercommitProfile {name:?} is not valid: {}", join(&problems));
     let old_spec = review.old_object.as_ref().and_then(|old| old.0.get("spec"));
+    let spec = review.object.as_ref().and_then(|object| object.0.get("spec"));
     // A label or finalizer of a profile that was bad before can still be changed.
-    if review.operation == "UPDATE" && old_spec.is_some() && old_spec == object.get("spec") {
+    if review.operation == "UPDATE" && old_spec.is_some() && old_spec == spec {
         return Answer { warnings: vec![message], ..Answer::allow(Outcome::Unchanged) };
     }
     Answer::deny(message)

@@ -1,8 +1,8 @@
 //! A quantity with the text it was written in.
 
 use plimsoll_quantity::Quantity;
-use serde_json::{Map, Value};
 
+use crate::pod::{Json, Members};
 use crate::resource::Resource;
 
 /// A quantity and its text, so that a value that does not change keeps how it was written.
@@ -26,12 +26,12 @@ impl Amount {
     }
 
     /// A value as it stands in a resource list. `None`: absent. `Some(Err)`: unreadable, with the text.
-    pub fn read(list: Option<&Map<String, Value>>, name: &str) -> Option<Result<Self, String>> {
+    pub fn read(list: Option<&Members<'_>>, name: &str) -> Option<Result<Self, String>> {
         let text = match list?.get(name)? {
-            Value::Null => return None,
+            Json::Null => return None,
             // Blanks only: other white space can come from JSON escapes alone, and is refused.
-            Value::String(text) => text.trim_matches(' ').to_owned(),
-            Value::Number(number) if is_exact(number) => number.to_string(),
+            Json::Text(text) => text.trim_matches(' ').to_owned(),
+            Json::Number(number) if is_exact(number) => number.to_string(),
             other => return Some(Err(other.to_string())),
         };
         Some(Self::parse(&text).ok_or(text))

@@ -57,7 +57,7 @@ pub(super) fn by_factor(
     };
     match factor {
         Some(factor) => Ruled {
-            rule: Rule::Static { factor: factor.to_string() },
+            rule: Rule::Static { factor: *factor },
             wanted: Some(Wanted { nanos: original, ratio: *factor }),
         },
         None => Ruled { rule: Rule::Keep(no_rule(resource, missing)), wanted: None },

@@ -337,8 +337,8 @@ impl Target {
     /// Whether the container is the target's.
     pub(super) fn is(&self, container: &Container<'_>) -> bool {
         match (self, container.place) {
-            (Self::Container { index, .. }, Place::App(at)) => *index == at,
-            (Self::InitContainer { index, .. }, Place::Init(at)) => *index == at,
+            (Self::Container { index, .. }, Place::App(at))
+            | (Self::InitContainer { index, .. }, Place::Init(at)) => *index == at,
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ use crate::overcommit::bounds::round_up;
 use crate::overcommit::plan::{Cell, Column};
 use crate::overcommit::reason::{Held, Kept, Rule};
 use crate::overcommit::{Amount, Line, PodBounds, Record, Target, lower};
-use crate::pod::{Part, aggregate, requests_any};
+use crate::pod::{Members, Part, aggregate, requests_any};
 use crate::profile::Mode;
 use crate::resource::Resource;
 
@@ -29,7 +29,7 @@ pub(super) fn received(column: &Column<'_>, record: &Record, strict: bool) -> Op
     let explicit = request.is_some();
     let request = match request {
         Some(request) => Some(request).filter(|request| request.nanos > 0),
-        None if pod.limits.is_none_or(serde_json::Map::is_empty) => None,
+        None if pod.limits.is_none_or(Members::is_empty) => None,
         None => defaulted(column, limit.as_ref(), |line| line.received.nanos),
     }?;
     let recorded = Some(&request)

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use plimsoll_quantity::Ratio;
+
 use crate::resource::Resource;
 
 /// The rule that gave the value before bounds were applied.
@@ -11,8 +13,8 @@ pub enum Rule {
     Keep(Kept),
     /// Original times factor.
     Static {
-        /// The factor's decimal text.
-        factor: String,
+        /// The factor.
+        factor: Ratio,
     },
     /// Recommendation times expansion plus margin.
     Dynamic {

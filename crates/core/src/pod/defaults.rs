@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::pod::Pruned;
+use crate::pod::{Json, Pruned};
 
 /// Sets requests that are missing to the limits, in app and init containers, as the API server does.
 pub fn default_requests(pod: &mut Value) {
@@ -37,11 +37,11 @@ pub fn default_from_limit_ranges<'a>(pod: &mut Value, limit_ranges: impl IntoIte
 }
 
 /// The kept parts of a pod after both kinds of defaulting.
-pub fn defaulted<'a>(pod: &Pruned, limit_ranges: impl IntoIterator<Item = &'a Value>) -> Pruned {
-    let mut pod = pod.0.clone();
+pub fn defaulted<'a>(pod: &Pruned<'_>, limit_ranges: impl IntoIterator<Item = &'a Value>) -> Pruned<'static> {
+    let mut pod = pod.0.to_value();
     default_requests(&mut pod);
     default_from_limit_ranges(&mut pod, limit_ranges);
-    Pruned(pod)
+    Pruned(Json::from(pod))
 }
 
 /// Default limits and requests of an item, completed as the API server completes a stored `LimitRange`:

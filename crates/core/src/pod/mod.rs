@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod defaults;
+mod json;
 mod owner;
 mod prune;
 mod qos;
@@ -9,9 +10,10 @@ mod view;
 
 pub use aggregate::{Part, aggregate};
 pub use defaults::{default_from_limit_ranges, default_requests, defaulted};
+pub use json::{Json, Members};
 pub use owner::{Workload, topmost_owner};
 pub(crate) use owner::{controller, group_of};
+pub(crate) use prune::Key;
 pub use prune::{Keep, POD, Prune, Pruned};
-pub(crate) use prune::{Key, RESOURCES};
 pub use qos::is_guaranteed;
 pub use view::{Container, Malformed, Place, PodView, Presence, Resources, requests_any};

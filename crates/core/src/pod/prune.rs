@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::{Number, Value};
+
+use crate::pod::{Json, Members};
 
 /// Which parts of a document are read.
 #[derive(Debug)]
@@ -21,8 +23,7 @@ pub enum Keep {
     Items(&'static Keep),
 }
 
-/// Requests and limits.
-pub(crate) const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep::All)]);
+const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep::All)]);
 const CONTAINER: Keep =
     Keep::Members(&[("name", Keep::All), ("resources", RESOURCES), ("restartPolicy", Keep::All)]);
 
@@ -56,110 +57,111 @@ pub struct Prune(pub &'static Keep);
 
 /// The parts of a pod that decisions read, as JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pruned(pub Value);
+pub struct Pruned<'a>(pub Json<'a>);
 
-impl Pruned {
+impl<'a> Pruned<'a> {
     /// The kept parts of a pod that is already in memory.
-    pub fn of(pod: &Value) -> Self {
+    pub fn of(pod: &'a Value) -> Self {
         Self(prune_value(pod, &POD))
-    }
-
-    /// A copy of some of the kept parts.
-    pub(crate) fn only(&self, keep: &Keep) -> Self {
-        Self(prune_value(&self.0, keep))
     }
 }
 
-fn prune_value(value: &Value, keep: &Keep) -> Value {
+fn prune_value<'a>(value: &'a Value, keep: &Keep) -> Json<'a> {
     match (keep, value) {
-        (Keep::Members(members), Value::Object(map)) => Value::Object(
-            map.iter()
-                .filter_map(|(key, value)| {
-                    let (_, keep) = members.iter().find(|(name, _)| name == key)?;
-                    Some((key.clone(), prune_value(value, keep)))
-                })
-                .collect(),
-        ),
-        (Keep::Items(keep), Value::Array(list)) => {
-            Value::Array(list.iter().map(|item| prune_value(item, keep)).collect())
+        (Keep::Members(members), Value::Object(map)) => {
+            let kept = map.iter().filter_map(|(key, value)| {
+                let (_, keep) = members.iter().find(|(name, _)| name == key)?;
+                Some((Cow::from(key), prune_value(value, keep)))
+            });
+            Json::Object(Members::new(kept.collect()))
         }
-        (_, value) => value.clone(),
+        (Keep::Items(keep), Value::Array(list)) => {
+            Json::List(list.iter().map(|item| prune_value(item, keep)).collect())
+        }
+        (_, value) => Json::borrowed(value),
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Prune {
-    type Value = Value;
+    type Value = Json<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        match self.0 {
-            Keep::All => serde::Deserialize::deserialize(deserializer),
-            Keep::Members(_) | Keep::Items(_) => deserializer.deserialize_any(self),
-        }
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Prune {
-    type Value = Value;
+    type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let Keep::Members(members) = self.0 else {
-            // A list was expected; what stands here instead is kept so that it can be reported.
-            while access.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            return Ok(Value::Object(Map::new()));
-        };
-        let mut map = Map::new();
-        while let Some(key) = access.next_key::<Key<'de>>()? {
-            match members.iter().find(|(name, _)| *name == key.0) {
-                Some((name, keep)) => {
-                    let value = access.next_value_seed(Prune(keep))?;
-                    map.insert((*name).to_owned(), value);
-                }
-                None => {
-                    access.next_value::<IgnoredAny>()?;
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Json<'de>, A::Error> {
+        let mut members = Vec::new();
+        match self.0 {
+            Keep::All => {
+                while let Some(key) = access.next_key::<Key<'de>>()? {
+                    members.push((key.0, access.next_value_seed(self)?));
                 }
             }
+            Keep::Members(kept) => {
+                while let Some(key) = access.next_key::<Key<'de>>()? {
+                    if let Some((name, keep)) = kept.iter().find(|(name, _)| *name == key.0) {
+                        members.push((Cow::Borrowed(*name), access.next_value_seed(Prune(keep))?));
+                    } else {
+                        access.next_value::<IgnoredAny>()?;
+                    }
+                }
+            }
+            // A list was expected; what stands here instead is kept so that it can be reported.
+            Keep::Items(_) => while access.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {},
         }
-        Ok(Value::Object(map))
+        Ok(Json::Object(Members::new(members)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let Keep::Items(keep) = self.0 else {
-            while access.next_element::<IgnoredAny>()?.is_some() {}
-            return Ok(Value::Array(Vec::new()));
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Json<'de>, A::Error> {
+        let keep = match self.0 {
+            Keep::All => &Keep::All,
+            Keep::Items(keep) => keep,
+            Keep::Members(_) => {
+                while access.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(Json::List(Vec::new()));
+            }
         };
         let mut list = Vec::new();
         while let Some(item) = access.next_element_seed(Prune(keep))? {
             list.push(item);
         }
-        Ok(Value::Array(list))
+        Ok(Json::List(list))
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {
+        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
+        Ok(Json::Text(Cow::Owned(value.to_owned())))
     }
 }
 
@@ -195,7 +197,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(text: &str) -> Value {
-        Prune(&POD).deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap()
+        Prune(&POD).deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap().to_value()
     }
 
     #[test]
@@ -211,7 +213,7 @@ mod tests {
             "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]},
         });
         assert_eq!(read(&pod.to_string()), expected);
-        assert_eq!(Pruned::of(&pod).0, expected);
+        assert_eq!(Pruned::of(&pod).0.to_value(), expected);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! QoS class Guaranteed, as the kubelet and the API server define it.
 
 use plimsoll_quantity::{Format, Quantity};
-use serde_json::{Map, Value};
 
-use crate::pod::{PodView, Resources, aggregate, requests_any};
+use crate::pod::{Members, PodView, Resources, aggregate, requests_any};
 
 /// Whether every container (or the pod as a whole, where it has pod-level resources) has limits of
 /// CPU and memory and requests equal to them.
@@ -37,8 +36,8 @@ fn request(resources: &Resources<'_>, name: &str) -> Option<Quantity> {
     amount(resources.requests, name).or_else(|| amount(resources.limits, name))
 }
 
-fn amount(list: Option<&Map<String, Value>>, name: &str) -> Option<Quantity> {
-    serde_json::from_value(list?.get(name)?.clone()).ok()
+fn amount(list: Option<&Members<'_>>, name: &str) -> Option<Quantity> {
+    serde_json::from_value(list?.get(name)?.to_value()).ok()
 }
 
 #[cfg(test)]
@@ -89,7 +88,8 @@ mod tests {
                 true,
             ),
         ] {
-            let pod = Pruned(json!({"metadata": {}, "spec": spec}));
+            let pod = json!({"metadata": {}, "spec": spec});
+            let pod = Pruned::of(&pod);
             assert_eq!(is_guaranteed(&PodView::read(&pod).unwrap()), expected, "{rule}");
         }
     }

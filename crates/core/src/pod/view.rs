@@ -1,11 +1,8 @@
 //! A pod as decisions see it, read leniently from JSON: null counts as absent.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::pod::{Part, Pruned};
+use crate::pod::{Json, Members, Part, Pruned};
 
 /// What makes a pod unreadable. The API server would refuse such a pod as well; it is left untouched.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -36,7 +33,7 @@ pub enum Presence {
 }
 
 impl Presence {
-    fn of(value: Option<&Value>) -> Self {
+    fn of(value: Option<&Json<'_>>) -> Self {
         if value.is_some_and(|v| !v.is_null()) { Self::Present } else { Self::Absent }
     }
 }
@@ -47,9 +44,9 @@ pub struct Resources<'a> {
     /// `resources` itself.
     pub resources: Presence,
     /// `resources.requests`.
-    pub requests: Option<&'a Map<String, Value>>,
+    pub requests: Option<&'a Members<'a>>,
     /// `resources.limits`.
-    pub limits: Option<&'a Map<String, Value>>,
+    pub limits: Option<&'a Members<'a>>,
 }
 
 /// One container.
@@ -73,15 +70,15 @@ pub struct PodView<'a> {
     /// `metadata.generateName`.
     pub generate_name: &'a str,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Option<&'a Members<'a>>,
     /// Whether there is a `metadata` object at all.
     pub metadata: Presence,
     /// Its annotations, if there is a map of them.
-    pub annotations: Option<&'a Map<String, Value>>,
+    pub annotations: Option<&'a Members<'a>>,
     /// `metadata.ownerReferences`.
-    pub owner_references: &'a [Value],
+    pub owner_references: &'a [Json<'a>],
     /// `spec.nodeSelector`.
-    pub node_selector: Option<&'a Map<String, Value>>,
+    pub node_selector: Option<&'a Members<'a>>,
     /// App containers, then init containers, by index.
     pub containers: Vec<Container<'a>>,
     /// How many of them are app containers.
@@ -106,7 +103,7 @@ impl<'a> PodView<'a> {
     ///
     /// # Errors
     /// A part that decisions need is of another JSON type than Kubernetes gives it.
-    pub fn read(pod: &'a Pruned) -> Result<Self, Malformed> {
+    pub fn read(pod: &'a Pruned<'a>) -> Result<Self, Malformed> {
         let root = object(Some(&pod.0), "pod")?;
         let metadata = object(root.and_then(|m| m.get("metadata")), "metadata")?;
         let spec = object(root.and_then(|m| m.get("spec")), "spec")?;
@@ -129,14 +126,15 @@ impl<'a> PodView<'a> {
         Ok(Self {
             name: text(meta("name")),
             generate_name: text(meta("generateName")),
-            labels: strings(object(meta("labels"), "metadata.labels")?),
+            labels: object(meta("labels"), "metadata.labels")?,
             metadata: Presence::of(root.and_then(|m| m.get("metadata"))),
             annotations: object(meta("annotations"), "metadata.annotations")?,
             owner_references: list(meta("ownerReferences"), "metadata.ownerReferences")?,
             node_selector: object(field("nodeSelector"), "spec.nodeSelector")?,
             app_containers: containers.iter().filter(|c| matches!(c.place, Place::App(_))).count(),
             containers,
-            pod_level: resources(field("resources"), "spec.resources")?,
+            pod_level: resources(field("resources"))
+                .map_err(|error| Malformed { path: format!("spec.{}", error.path), ..error })?,
         })
     }
 
@@ -152,6 +150,11 @@ impl<'a> PodView<'a> {
             Place::Init(index) => self.app_containers.checked_add(index)?,
         };
         self.containers.get(index).filter(|container| container.place == place)
+    }
+
+    /// A label's value, if it is a string.
+    pub fn label(&self, key: &str) -> Option<&'a str> {
+        self.labels?.get(key)?.as_str()
     }
 
     /// A name to show: the name, or the prefix that a name will be made from.
@@ -172,12 +175,12 @@ pub fn requests_any(pod: &PodView<'_>, resource: &str) -> bool {
     })
 }
 
-fn container(place: Place, value: &Value) -> Result<Container<'_>, Malformed> {
+fn container<'a>(place: Place, value: &'a Json<'a>) -> Result<Container<'a>, Malformed> {
     let path = || match place {
         Place::App(index) => format!("spec.containers[{index}]"),
         Place::Init(index) => format!("spec.initContainers[{index}]"),
     };
-    let Value::Object(map) = value else {
+    let Json::Object(map) = value else {
         return Err(Malformed { path: path(), expected: "an object" });
     };
     let sidecar = matches!(place, Place::Init(_)) && text(map.get("restartPolicy")) == "Always";
@@ -185,43 +188,38 @@ fn container(place: Place, value: &Value) -> Result<Container<'_>, Malformed> {
         name: text(map.get("name")),
         place,
         sidecar,
-        resources: resources(map.get("resources"), &format!("{}.resources", path()))?,
+        resources: resources(map.get("resources"))
+            .map_err(|error| Malformed { path: format!("{}.{}", path(), error.path), ..error })?,
     })
 }
 
-fn resources<'a>(value: Option<&'a Value>, path: &str) -> Result<Resources<'a>, Malformed> {
-    let map = object(value, path)?;
+/// Of a container or a pod; an error's path begins at `resources`.
+fn resources<'a>(value: Option<&'a Json<'a>>) -> Result<Resources<'a>, Malformed> {
+    let map = object(value, "resources")?;
     let part = |key: &str| match map.and_then(|m| m.get(key)) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(part)) => Ok(Some(part)),
-        Some(_) => Err(Malformed { path: format!("{path}.{key}"), expected: "an object" }),
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Object(part)) => Ok(Some(part)),
+        Some(_) => Err(Malformed { path: format!("resources.{key}"), expected: "an object" }),
     };
     Ok(Resources { resources: Presence::of(value), requests: part("requests")?, limits: part("limits")? })
 }
 
-fn object<'a>(value: Option<&'a Value>, path: &str) -> Result<Option<&'a Map<String, Value>>, Malformed> {
+fn object<'a>(value: Option<&'a Json<'a>>, path: &str) -> Result<Option<&'a Members<'a>>, Malformed> {
     match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(map)) => Ok(Some(map)),
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Object(map)) => Ok(Some(map)),
         Some(_) => Err(Malformed { path: path.to_owned(), expected: "an object" }),
     }
 }
 
-fn list<'a>(value: Option<&'a Value>, path: &str) -> Result<&'a [Value], Malformed> {
+fn list<'a>(value: Option<&'a Json<'a>>, path: &str) -> Result<&'a [Json<'a>], Malformed> {
     match value {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(list)) => Ok(list),
+        None | Some(Json::Null) => Ok(&[]),
+        Some(Json::List(list)) => Ok(list),
         Some(_) => Err(Malformed { path: path.to_owned(), expected: "a list" }),
     }
 }
 
-fn text(value: Option<&Value>) -> &str {
-    value.and_then(Value::as_str).unwrap_or_default()
-}
-
-fn strings(map: Option<&Map<String, Value>>) -> BTreeMap<String, String> {
-    map.into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
+fn text<'a>(value: Option<&'a Json<'a>>) -> &'a str {
+    value.and_then(Json::as_str).unwrap_or_default()
 }

@@ -1,17 +1,16 @@
 //! Which profile a pod falls under.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::profile::Profile;
+use crate::profile::{Labels, Profile};
 
 /// What of a pod decides the profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// Labels of its namespace.
-    pub namespace_labels: &'a BTreeMap<String, String>,
+    pub namespace_labels: &'a dyn Labels,
     /// Its own labels.
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: &'a dyn Labels,
     /// Its pool, if it has one.
     pub pool: Option<&'a str>,
     /// Kind of its topmost owner, or `Pod`.

@@ -15,4 +15,4 @@ pub use model::{
     Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
     Profile, ProfileMatch, StaticPolicy,
 };
-pub use selector::Selector;
+pub use selector::{Labels, Selector};

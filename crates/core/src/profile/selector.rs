@@ -1,6 +1,28 @@
 //! Label selectors, as Kubernetes defines them.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::pod::Members;
+
+/// Labels of an object.
+pub trait Labels: fmt::Debug {
+    /// The value of a label; one that is no string is none.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl Labels for BTreeMap<String, String> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
+/// `None` is no labels.
+impl Labels for Option<&Members<'_>> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.as_ref()?.get(key)?.as_str()
+    }
+}
 
 /// A label selector. The empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,12 +55,13 @@ pub enum Operator {
 
 impl Selector {
     /// Whether the labels satisfy every requirement.
-    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn selects(&self, labels: &dyn Labels) -> bool {
         self.requirements.iter().all(|Requirement { key, operator }| {
-            let value = labels.get(key);
+            let value = labels.label(key);
+            let listed = |values: &[String], value: &str| values.iter().any(|listed| listed == value);
             match operator {
-                Operator::In(values) => value.is_some_and(|v| values.contains(v)),
-                Operator::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
+                Operator::In(values) => value.is_some_and(|v| listed(values, v)),
+                Operator::NotIn(values) => value.is_none_or(|v| !listed(values, v)),
                 Operator::Exists => value.is_some(),
                 Operator::DoesNotExist => value.is_none(),
             }
