@@ -241,7 +241,8 @@ fn read_facts(files: &[ReadFile]) -> Result<Vec<Fact>, Vec<StandaloneError>> {
     if errors.is_empty() { Ok(facts) } else { Err(errors) }
 }
 
-fn object_name(key: &FactKey) -> String {
+/// An object as messages name it.
+pub(crate) fn object_name(key: &FactKey) -> String {
     if key.namespace.is_empty() {
         format!("{:?} {}", key.kind, key.name)
     } else {
