@@ -55,7 +55,7 @@ impl Offline {
         let mut places: BTreeMap<FactKey, String> = BTreeMap::new();
         for input::Document { value, origin } in input::read_all(&args.objects)? {
             match read_manifest(&value) {
-                Ok(Some(fact)) => offline.add(fact, value, origin, &mut places),
+                Ok(Some(fact)) => offline.add(fact, value, &origin, &mut places),
                 Ok(None) => {}
                 Err(error) => offline.notes.push(format!("{origin}: {error}")),
             }
@@ -64,13 +64,13 @@ impl Offline {
     }
 
     /// Takes an object in; one that is there already gives way, as in a cluster to which both are applied.
-    fn add(&mut self, fact: Fact, manifest: Value, origin: String, places: &mut BTreeMap<FactKey, String>) {
+    fn add(&mut self, fact: Fact, manifest: Value, origin: &str, places: &mut BTreeMap<FactKey, String>) {
         if let Fact::BrokenProfile { name, problems } = &fact {
             let notes = problems.iter().map(|problem| format!("{origin}: profile {name:?}: {problem}"));
             self.notes.extend(notes);
         }
         let key = fact.key();
-        if let Some(earlier) = places.insert(key.clone(), origin.clone()) {
+        if let Some(earlier) = places.insert(key.clone(), origin.to_owned()) {
             let object = object_name(&key);
             self.notes.push(format!("{origin}: {object} is in {earlier} too; this one is used"));
         }

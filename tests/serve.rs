@@ -380,7 +380,7 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
     let standalone = |command: &mut Command, path: &Path| {
         command.arg("--standalone").arg(path);
     };
-    let rows: [(&str, Prepare<'_>, i32, &str); 11] = [
+    let rows: [(&str, Prepare<'_>, i32, &str); 8] = [
         ("no folder", Box::new(|c| standalone(c, &workspace.path("none"))), 2, "cannot be read"),
         (
             "broken profile",
@@ -432,6 +432,28 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
             "/nonexistent",
         ),
         (
+            "port in use",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.env("PLIMSOLL_PROBES__ADDRESS", &taken);
+            }),
+            3,
+            "cannot listen on",
+        ),
+    ];
+    each_ends_at_once(rows);
+}
+
+/// Who waits for these files must not wait for ever.
+#[test]
+fn files_for_others_that_cannot_be_written_end_it() {
+    let workspace = Workspace::new();
+    let objects = workspace.path("objects");
+    let standalone = |command: &mut Command, path: &Path| {
+        command.arg("--standalone").arg(path);
+    };
+    let rows: [(&str, Prepare<'_>, i32, &str); 3] = [
+        (
             "no folder for the ports file",
             Box::new(|c| {
                 standalone(c, &objects);
@@ -458,16 +480,11 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
             3,
             "cannot be written: Is a directory",
         ),
-        (
-            "port in use",
-            Box::new(|c| {
-                standalone(c, &objects);
-                c.env("PLIMSOLL_PROBES__ADDRESS", &taken);
-            }),
-            3,
-            "cannot listen on",
-        ),
     ];
+    each_ends_at_once(rows);
+}
+
+fn each_ends_at_once<const N: usize>(rows: [(&str, Prepare<'_>, i32, &str); N]) {
     for (rule, prepare, code, expected) in rows {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.env_clear().arg("serve");

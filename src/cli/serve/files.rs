@@ -76,9 +76,10 @@ mod tests {
         assert_eq!(read, json!({"admission": "127.0.0.1:8443", "probes": "[::1]:8081"}));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
         for (rule, place, reason) in [
             ("no folder", "missing/ca.crt", "ca.crt cannot be written: No such file"),
-            ("a directory", ".", "cannot be written: is a directory"),
+            ("a directory", "folder", "cannot be written: is a directory"),
         ] {
             let place = folder.path().join(place);
             for error in [check(&place), write(&place, "x")] {
@@ -87,6 +88,6 @@ mod tests {
             }
         }
         check(&path).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the check leaves nothing");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the check leaves nothing");
     }
 }
