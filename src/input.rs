@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::yaml;
+use crate::{files, yaml};
 
 /// One object of the input.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,12 +23,12 @@ pub struct Document {
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// The operating system refused.
-    #[error("{origin}: cannot be read: {source}")]
+    #[error("{origin}: cannot be read: {reason}")]
     Read {
         /// File, directory or `standard input`.
         origin: String,
         /// What the operating system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Not text in UTF-8.
     #[error("{origin}: {reason}")]
@@ -87,17 +87,18 @@ pub fn read_manifests(path: &Path) -> Result<Vec<Document>, InputError> {
         return parse_manifests(&bytes, origin);
     }
     let origin = path.display().to_string();
-    let metadata = path.metadata().map_err(|source| InputError::Read { origin: origin.clone(), source })?;
-    if !metadata.is_dir() {
-        return read_file(path);
+    let failed = |reason| InputError::Read { origin: origin.clone(), reason };
+    if !path.metadata().map_err(failed)?.is_dir() {
+        return parse_manifests(&read_bytes(path)?, &origin);
     }
-    let files = manifest_files(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    let files = manifest_files(path).map_err(failed)?;
     if files.is_empty() {
         return Err(InputError::EmptyDirectory { origin });
     }
     let mut documents = Vec::new();
     for file in files {
-        documents.append(&mut read_file(&file)?);
+        let bytes = read_regular(&file)?;
+        documents.append(&mut parse_manifests(&bytes, &file.display().to_string())?);
     }
     Ok(documents)
 }
@@ -129,26 +130,27 @@ pub(crate) fn manifest_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read_file(path: &Path) -> Result<Vec<Document>, InputError> {
+/// The bytes of a regular file. Nothing is waited for: in the place of a file there may be a pipe that nobody writes to.
+pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>, InputError> {
     let origin = path.display().to_string();
-    let file = File::open(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
-    let bytes = read_limited(file, &origin)?;
-    parse_manifests(&bytes, &origin)
+    let file =
+        files::open_regular(path).map_err(|reason| InputError::Read { origin: origin.clone(), reason })?;
+    read_limited(file, &origin)
 }
 
-/// The bytes of a file, or of standard input (`-`).
+/// The bytes of a file, or of standard input (`-`). A pipe is read too: the shell makes one of `-f <(kubectl get ..)`.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
     if path == Path::new("-") {
         return read_limited(io::stdin().lock(), "standard input");
     }
     let origin = path.display().to_string();
-    let file = File::open(path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
+    let file = File::open(path).map_err(|reason| InputError::Read { origin: origin.clone(), reason })?;
     read_limited(file, &origin)
 }
 
-pub(crate) fn read_limited(reader: impl Read, origin: &str) -> Result<Vec<u8>, InputError> {
+fn read_limited(reader: impl Read, origin: &str) -> Result<Vec<u8>, InputError> {
     let mut bytes = Vec::new();
-    let failed = |source| InputError::Read { origin: origin.to_owned(), source };
+    let failed = |reason| InputError::Read { origin: origin.to_owned(), reason };
     let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if read as u64 > MAX_BYTES {
         return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "more than 2 GiB")));

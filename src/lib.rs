@@ -7,6 +7,7 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod crd;
+mod files;
 pub mod input;
 pub mod metrics;
 pub mod offline;

@@ -1,16 +1,18 @@
 //! The cluster's state from manifests, for commands that work without a cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use plimsoll_core::admission::{AbsentNamespace, Context, Decision, Settings, decide};
-use plimsoll_core::objects::{Fact, Objects, read_manifest};
+use plimsoll_core::objects::{Fact, FactKey, Objects, read_manifest};
 use plimsoll_core::pod::{Pruned, defaulted};
 use serde_json::Value;
 
 use crate::config::Config;
 use crate::input::{self, InputError};
 use crate::profiles;
+use crate::standalone::object_name;
 
 /// Flags that every command without a cluster has.
 #[derive(Debug, clap::Args)]
@@ -29,7 +31,8 @@ pub struct ClusterArgs {
 pub struct Offline {
     objects: Objects,
     settings: Settings,
-    limit_ranges: Vec<Value>,
+    /// By namespace and name.
+    limit_ranges: BTreeMap<(String, String), Value>,
     now: Timestamp,
     /// What was left out, and why. None of it disturbs the rest, as in a cluster.
     pub notes: Vec<String>,
@@ -44,31 +47,37 @@ impl Offline {
                 excluded_namespaces: profiles::excluded_namespaces(config),
                 absent_namespace: AbsentNamespace::Exists,
             },
-            limit_ranges: Vec::new(),
+            limit_ranges: BTreeMap::new(),
             now: args.at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),
         };
         offline.objects.set_file_profiles(profiles::of_file(config));
-        for document in input::read_all(&args.objects)? {
-            let at = &document.origin;
-            match read_manifest(&document.value) {
-                Ok(Some(Fact::BrokenProfile { name, problems })) => {
-                    offline
-                        .notes
-                        .extend(problems.iter().map(|problem| format!("{at}: profile {name:?}: {problem}")));
-                    offline.objects.put(Fact::BrokenProfile { name, problems });
-                }
-                Ok(Some(fact)) => {
-                    if matches!(fact, Fact::LimitRange(_)) {
-                        offline.limit_ranges.push(document.value.clone());
-                    }
-                    offline.objects.put(fact);
-                }
+        let mut places: BTreeMap<FactKey, String> = BTreeMap::new();
+        for input::Document { value, origin } in input::read_all(&args.objects)? {
+            match read_manifest(&value) {
+                Ok(Some(fact)) => offline.add(fact, value, &origin, &mut places),
                 Ok(None) => {}
-                Err(error) => offline.notes.push(format!("{at}: {error}")),
+                Err(error) => offline.notes.push(format!("{origin}: {error}")),
             }
         }
         Ok(offline)
+    }
+
+    /// Takes an object in; one that is there already gives way, as in a cluster to which both are applied.
+    fn add(&mut self, fact: Fact, manifest: Value, origin: &str, places: &mut BTreeMap<FactKey, String>) {
+        if let Fact::BrokenProfile { name, problems } = &fact {
+            let notes = problems.iter().map(|problem| format!("{origin}: profile {name:?}: {problem}"));
+            self.notes.extend(notes);
+        }
+        let key = fact.key();
+        if let Some(earlier) = places.insert(key.clone(), origin.to_owned()) {
+            let object = object_name(&key);
+            self.notes.push(format!("{origin}: {object} is in {earlier} too; this one is used"));
+        }
+        if matches!(fact, Fact::LimitRange(_)) {
+            self.limit_ranges.insert((key.namespace, key.name), manifest);
+        }
+        self.objects.put(fact);
     }
 
     /// The decision about a pod that is about to be created, after the defaulting that the API server would do.
@@ -84,9 +93,10 @@ impl Offline {
 
     /// The `LimitRange` manifests of a namespace.
     pub fn limit_ranges_of(&self, namespace: &str) -> impl Iterator<Item = &Value> {
-        self.limit_ranges.iter().filter(move |range| {
-            range.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("default") == namespace
-        })
+        self.limit_ranges
+            .iter()
+            .filter(move |((of, _), _)| of == namespace)
+            .map(|(_, limit_range)| limit_range)
     }
 
     /// What decisions are made by.

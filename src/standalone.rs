@@ -4,7 +4,6 @@
 //! anything is wrong is reported, and the last good objects stay.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::Snapshots;
 use crate::input::{self, InputError};
 use crate::metrics::Metrics;
+use crate::server::health::Condition;
 
 /// How often the files are compared.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -28,12 +28,12 @@ pub enum StandaloneError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// An object has a field that cannot be used.
-    #[error("{origin}: {source}")]
+    #[error("{origin}: {reason}")]
     Manifest {
         /// Where it stands.
         origin: String,
         /// What is wrong.
-        source: ManifestError,
+        reason: ManifestError,
     },
     /// A field of a profile is wrong.
     #[error("{origin}: OvercommitProfile {name}: {problem}")]
@@ -133,8 +133,8 @@ impl StandaloneFolder {
         });
     }
 
-    /// Looks each `interval` until `cancelled`, and reports what is wrong.
-    pub async fn watch(mut self, interval: Duration, cancelled: CancellationToken) {
+    /// Looks each `interval` until `cancelled`, and reports what is wrong; `condition` is degraded as long as it is.
+    pub async fn watch(mut self, interval: Duration, condition: Condition, cancelled: CancellationToken) {
         loop {
             tokio::select! {
                 () = cancelled.cancelled() => return,
@@ -147,9 +147,16 @@ impl StandaloneFolder {
             match tokio::task::spawn_blocking(look).await {
                 Ok((folder, poll)) => {
                     self = folder;
-                    if let Poll::Refused(errors) = poll {
-                        for error in errors {
-                            tracing::error!(%error, "manifests refused; the last good objects stay");
+                    match poll {
+                        Poll::Unchanged => {}
+                        Poll::Loaded(_) => condition.ready(),
+                        Poll::Refused(errors) => {
+                            let first = errors.first().map(ToString::to_string).unwrap_or_default();
+                            condition
+                                .degraded(format!("manifests refused; the last good objects stay: {first}"));
+                            for error in errors {
+                                tracing::error!(%error, "manifests refused; the last good objects stay");
+                            }
                         }
                     }
                 }
@@ -168,7 +175,7 @@ impl StandaloneFolder {
 type ReadFile = (PathBuf, Vec<u8>);
 
 fn read_files(path: &Path) -> Result<Vec<ReadFile>, InputError> {
-    let failed = |source| InputError::Read { origin: path.display().to_string(), source };
+    let failed = |reason| InputError::Read { origin: path.display().to_string(), reason };
     let paths = if path.metadata().map_err(failed)?.is_dir() {
         input::manifest_files(path).map_err(failed)?
     } else {
@@ -180,10 +187,8 @@ fn read_files(path: &Path) -> Result<Vec<ReadFile>, InputError> {
     paths
         .into_iter()
         .map(|path| {
-            let origin = path.display().to_string();
-            let file =
-                File::open(&path).map_err(|source| InputError::Read { origin: origin.clone(), source })?;
-            Ok((path, input::read_limited(file, &origin)?))
+            let bytes = input::read_regular(&path)?;
+            Ok((path, bytes))
         })
         .collect()
 }
@@ -229,14 +234,15 @@ fn read_facts(files: &[ReadFile]) -> Result<Vec<Fact>, Vec<StandaloneError>> {
                         None => facts.push(fact),
                     }
                 }
-                Err(source) => errors.push(StandaloneError::Manifest { origin, source }),
+                Err(reason) => errors.push(StandaloneError::Manifest { origin, reason }),
             }
         }
     }
     if errors.is_empty() { Ok(facts) } else { Err(errors) }
 }
 
-fn object_name(key: &FactKey) -> String {
+/// An object as messages name it.
+pub(crate) fn object_name(key: &FactKey) -> String {
     if key.namespace.is_empty() {
         format!("{:?} {}", key.kind, key.name)
     } else {

@@ -179,6 +179,21 @@ fn a_full_disk_is_a_failure() {
 }
 
 #[test]
+fn help_that_cannot_be_written_is_a_failure_but_a_closed_pipe_is_none() {
+    for arguments in [&["--version"][..], &["--help"], &["help", "serve"], &["config", "--help"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command(env!("CARGO_BIN_EXE_plimsoll")).args(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("standard output cannot be written"));
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(env!("CARGO_BIN_EXE_plimsoll")).args(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
 fn checks_name_every_violation() {
     let directory = tempfile::tempdir().unwrap();
     let bad = file(directory.path(), "bad.yaml", "server: {drainDelay: 5x}\nlgo: {}\n");

@@ -279,6 +279,26 @@ fn core_accepts_what_the_schema_allows() {
     }
 }
 
+/// What passes `plimsoll validate` should not fail `kubectl apply`.
+#[test]
+fn the_schema_allows_what_core_accepts() {
+    let schema = schema("OvercommitProfile");
+    let spec = &schema["properties"]["spec"]["properties"];
+    let fixed = &spec["static"]["properties"];
+    let rounding = Regex::new(fixed["roundingMemory"]["pattern"].as_str().unwrap()).unwrap();
+    for amount in ["1", "64Mi", "1Ti", "1T", "999999999Pi", "1Ei", "999999999999999999Gi"] {
+        let spec = json!({"static": {"roundingMemory": amount}});
+        assert!(profile::from_spec("sample", &spec).is_ok(), "{amount}");
+        assert!(rounding.is_match(amount), "{amount}");
+    }
+    let values = &spec["match"]["properties"]["podSelector"]["properties"]["matchExpressions"]["items"]["properties"]
+        ["values"];
+    assert_eq!(values["x-kubernetes-list-type"], "atomic", "a value may be given twice");
+    let twice = json!({"key": "a", "operator": "In", "values": ["b", "b"]});
+    let spec = json!({"match": {"podSelector": {"matchExpressions": [twice]}}});
+    assert!(profile::from_spec("sample", &spec).is_ok());
+}
+
 #[test]
 fn recommendations_that_the_schema_allows_are_read() {
     let schema = schema("Recommendation");

@@ -200,6 +200,20 @@ fn pods_are_locked_down_and_outlive_the_drain() {
     }
 }
 
+#[test]
+fn probes_and_metrics_are_not_for_every_pod() {
+    let policy = base("NetworkPolicy")[0].clone();
+    let rules = policy["spec"]["ingress"].as_array().unwrap();
+    let of_port = |port: u16| {
+        let has = |rule: &&Value| rule["ports"].as_array().unwrap().iter().any(|entry| entry["port"] == port);
+        rules.iter().filter(has).collect::<Vec<_>>()
+    };
+    let monitoring =
+        json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
+    assert_eq!(of_port(8081).iter().map(|rule| &rule["from"]).collect::<Vec<_>>(), [&monitoring]);
+    assert_eq!(of_port(8443).iter().map(|rule| &rule["from"]).collect::<Vec<_>>(), [&Value::Null]);
+}
+
 #[cfg(feature = "e2e")]
 mod snapshots {
     use std::fs;

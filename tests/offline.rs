@@ -309,3 +309,53 @@ server: {drainDelay: soon}
         assert!(run.err.contains(part), "{arguments}: {run:?}");
     }
 }
+
+#[test]
+fn an_object_that_is_there_twice_is_noted_with_both_places() {
+    let folder = folder();
+    let second = CLUSTER.replace("cpu: '0.5'", "cpu: '0.25'").replace("1Gi", "2Gi");
+    std::fs::write(folder.path().join("second.yaml"), second).unwrap();
+    let run = plimsoll(folder.path(), "mutate -f pod.yaml --objects cluster.yaml second.yaml -o json", "");
+    let resources = value(&run)["spec"]["containers"][0]["resources"].clone();
+    assert_eq!(resources["requests"]["cpu"], "500m", "the last one is used");
+    assert_eq!(resources["limits"]["memory"], "2Gi", "the last one is used");
+    for (index, object) in
+        ["Profile shared-pool", "Namespace shop", "LimitRange shop/bounds", "Recommendation shop/web"]
+            .iter()
+            .enumerate()
+    {
+        let note =
+            format!("second.yaml[{index}]: {object} is in cluster.yaml[{index}] too; this one is used");
+        assert!(run.err.contains(&note), "{note:?} in {}", run.err);
+    }
+}
+
+#[test]
+fn standard_input_is_named_once_only() {
+    let folder = folder();
+    for arguments in [
+        "mutate -f - --objects -",
+        "mutate -f - -",
+        "mutate -f pod.yaml --objects - cluster.yaml -",
+        "review -f - --stage mutate --objects -",
+        "validate -f - --objects -",
+    ] {
+        let run = plimsoll(folder.path(), arguments, POD);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments}: {run:?}");
+        assert!(run.err.contains("standard input is named 2 times ("), "{arguments}: {run:?}");
+    }
+}
+
+/// `-f <(kubectl get ...)` is a pipe under a name; only what is found in a folder must be a regular file.
+#[test]
+fn a_pipe_that_was_named_is_read_and_one_that_was_found_is_not() {
+    let folder = folder();
+    let named = plimsoll(folder.path(), "mutate -f /dev/stdin --objects cluster.yaml -o json", POD);
+    assert_eq!(value(&named)["spec"]["containers"][0]["resources"]["requests"]["cpu"], "1");
+
+    let pipe = folder.path().join("pipe.yaml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let found = plimsoll(folder.path(), "mutate -f pod.yaml --objects .", "");
+    assert_eq!(found.code, 2, "{found:?}");
+    assert!(found.err.contains("pipe.yaml: cannot be read: is a pipe"), "{found:?}");
+}

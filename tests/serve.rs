@@ -72,6 +72,11 @@ impl Workspace {
         command.arg("--standalone").arg(self.path("objects"));
         command.arg("--ca-file").arg(self.path("ca.crt"));
         command.arg("--ports-file").arg(self.path("ports.json"));
+        self.spawn(&mut command)
+    }
+
+    /// Starts a server and waits for its ports file.
+    fn spawn(&self, command: &mut Command) -> Serving {
         let log = std::fs::File::create(self.path("log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let mut serving = Serving { child, admission: None, probes: None };
@@ -209,6 +214,128 @@ fn standalone_from_start_to_end() {
 }
 
 #[test]
+fn readyz_says_that_the_folder_is_refused_or_gone() {
+    let workspace = Workspace::new();
+    let serving = workspace.start();
+    let degraded = |why: &str| {
+        let text = serving.probe("/readyz");
+        text.starts_with("HTTP/1.1 200") && text.contains("[~] snapshots: degraded:") && text.contains(why)
+    };
+    workspace.write("objects/profile.yaml", &PROFILE.replace("FACTOR", "25"));
+    until("refused", || degraded("spec.static.factors.cpu"));
+    std::fs::rename(workspace.path("objects"), workspace.path("elsewhere")).unwrap();
+    until("gone", || degraded("cannot be read"));
+    std::fs::rename(workspace.path("elsewhere"), workspace.path("objects")).unwrap();
+    workspace.write("objects/profile.yaml", &PROFILE.replace("FACTOR", "0.25"));
+    until("good again", || serving.probe("/readyz").contains("[+] snapshots: ok"));
+    assert_eq!(workspace.lowered_cpu(&serving).as_deref(), Some("250m"));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Opening a named pipe waits for a writer, and there is none.
+#[test]
+fn a_pipe_in_the_place_of_a_file_stops_neither_reload_nor_the_end() {
+    let workspace = Workspace::new();
+    let certs = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["certs", "--service", "plimsoll", "--dir"])
+        .arg(workspace.path("certs"))
+        .output()
+        .unwrap();
+    assert!(certs.status.success(), "{certs:?}");
+    let mut command = workspace.command();
+    command.arg("--standalone").arg(workspace.path("objects"));
+    command.arg("--ports-file").arg(workspace.path("ports.json"));
+    command.env("PLIMSOLL_TLS__SOURCE", "Files");
+    command.env("PLIMSOLL_TLS__CERTIFICATE", workspace.path("certs/tls.crt"));
+    command.env("PLIMSOLL_TLS__KEY", workspace.path("certs/tls.key"));
+    command.env("PLIMSOLL_TLS__POLL_INTERVAL", "1s");
+    let serving = workspace.spawn(&mut command);
+
+    let pipe = |name: &str| {
+        let _ = std::fs::remove_file(workspace.path(name));
+        assert!(Command::new("mkfifo").arg(workspace.path(name)).status().unwrap().success());
+    };
+    for name in ["objects/x.yaml", "certs/tls.crt", "config.yaml"] {
+        pipe(name);
+        let file = workspace.path(name).display().to_string();
+        let refused = |line: &str| line.contains(&file) && line.contains("not a regular file");
+        until("the refusal", || workspace.log().lines().any(refused));
+    }
+    std::fs::remove_file(workspace.path("objects/x.yaml")).unwrap();
+    workspace.write("objects/profile.yaml", &PROFILE.replace("FACTOR", "0.25"));
+    until("a reload", || serving.probe("/readyz").contains("[+] snapshots: ok"));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Who waits for the file must hear that it does not come.
+#[test]
+fn a_ports_file_that_can_no_longer_be_written_ends_the_server() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("ports")).unwrap();
+    // Not ready, and so not writing, before the API server has answered.
+    let api_server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": format!("http://{}", api_server.local_addr().unwrap())}}],
+        "users": [{"name": "x", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    });
+    workspace.write("kubeconfig", &kubeconfig.to_string());
+    let mut command = workspace.command();
+    command.arg("--kubeconfig").arg(workspace.path("kubeconfig"));
+    command.arg("--ports-file").arg(workspace.path("ports/ports.json"));
+    command.env("PLIMSOLL_TLS__SOURCE", "Ephemeral");
+    let log = std::fs::File::create(workspace.path("log")).unwrap();
+    let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let mut serving = Serving { child, admission: None, probes: None };
+    // It was found writable at the start if anything is asked of the API server.
+    let mut streams = vec![api_server.accept().unwrap().0];
+    std::fs::remove_dir(workspace.path("ports")).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            let stream = match streams.pop() {
+                Some(stream) => stream,
+                None => api_server.accept().unwrap().0,
+            };
+            std::thread::spawn(move || answer_with_nothing(stream));
+        }
+    });
+    let mut code = None;
+    until("the exit", || {
+        code = serving.child.try_wait().unwrap();
+        code.is_some()
+    });
+    let log = workspace.log();
+    assert_eq!(code.unwrap().code(), Some(3), "{log}");
+    assert!(log.contains("ports.json cannot be written: No such file"), "{log}");
+}
+
+/// An API server without any object and without any kind that is not its own.
+fn answer_with_nothing(mut stream: TcpStream) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while stream.read(&mut byte).is_ok_and(|count| count > 0) {
+        head.push(byte[0]);
+        if !head.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let request = String::from_utf8(std::mem::take(&mut head)).unwrap();
+        if request.contains("watch=true") {
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            continue;
+        }
+        let list =
+            json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []});
+        let list = list.to_string();
+        let _ = write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}",
+            list.len()
+        );
+    }
+}
+
+#[test]
 fn the_configuration_is_taken_over_while_it_runs() {
     let workspace = Workspace::new();
     workspace.write("objects/profile.yaml", NAMESPACE);
@@ -314,6 +441,50 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
             "cannot listen on",
         ),
     ];
+    each_ends_at_once(rows);
+}
+
+/// Who waits for these files must not wait for ever.
+#[test]
+fn files_for_others_that_cannot_be_written_end_it() {
+    let workspace = Workspace::new();
+    let objects = workspace.path("objects");
+    let standalone = |command: &mut Command, path: &Path| {
+        command.arg("--standalone").arg(path);
+    };
+    let rows: [(&str, Prepare<'_>, i32, &str); 3] = [
+        (
+            "no folder for the ports file",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.arg("--ports-file").arg(workspace.path("none/ports.json"));
+            }),
+            3,
+            "ports.json cannot be written: No such file",
+        ),
+        (
+            "a folder in the place of the ports file",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.arg("--ports-file").arg(&objects);
+            }),
+            3,
+            "cannot be written: is a directory",
+        ),
+        (
+            "a folder in the place of the CA file",
+            Box::new(|c| {
+                standalone(c, &objects);
+                c.arg("--ca-file").arg(&objects);
+            }),
+            3,
+            "cannot be written: Is a directory",
+        ),
+    ];
+    each_ends_at_once(rows);
+}
+
+fn each_ends_at_once<const N: usize>(rows: [(&str, Prepare<'_>, i32, &str); N]) {
     for (rule, prepare, code, expected) in rows {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.env_clear().arg("serve");
@@ -322,5 +493,7 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
         let (found, text) = run(&mut command);
         assert_eq!(found, Some(code), "{rule}: {text}");
         assert!(text.contains(expected), "{rule}: {text}");
+        let said = text.matches("(os error ").count();
+        assert!(said <= 1, "{rule}: the reason is said {said} times: {text}");
     }
 }

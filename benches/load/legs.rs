@@ -228,8 +228,9 @@ async fn measure(
     let latencies = load.stop().await?;
     #[expect(clippy::cast_precision_loss, reason = "a count of one round")]
     let requests = (done_after - done) as f64;
-    let cpu = (cpu_after - cpu).as_secs_f64();
-    let others = (busy_after - busy).as_secs_f64() - cpu - (own_after - own).as_secs_f64();
+    let cpu = (cpu_after.saturating_sub(cpu)).as_secs_f64();
+    let others =
+        (busy_after.saturating_sub(busy)).as_secs_f64() - cpu - (own_after.saturating_sub(own)).as_secs_f64();
     let round = Round {
         requests_per_second: requests / seconds,
         cpu_us_per_request: cpu * 1e6 / requests,

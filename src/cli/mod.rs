@@ -123,9 +123,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
-            // Whoever closed the pipe does not want to read it.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+            let printed = error.print().and_then(|()| io::stdout().flush());
+            return exit_of_text(error.use_stderr(), printed).into();
         }
     };
     let mut out = Output::new(io::stdout());
@@ -144,6 +143,21 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// The exit code after a message on standard error, or help or the version on standard output.
+fn exit_of_text(is_error: bool, printed: io::Result<()>) -> Exit {
+    if is_error {
+        return Exit::Usage;
+    }
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(io::stderr(), "error: standard output cannot be written: {error}");
+            Exit::Failed
+        }
+        // Whoever closed the pipe does not want to read it.
+        Ok(()) | Err(_) => Exit::Done,
+    }
+}
+
 fn flags(log_level: Option<String>, log_format: Option<LogFormat>) -> Vec<Flag> {
     let format = log_format.and_then(|format| format.to_possible_value());
     let pairs = [
@@ -154,6 +168,24 @@ fn flags(log_level: Option<String>, log_format: Option<LogFormat>) -> Vec<Flag> 
         .into_iter()
         .filter_map(|(name, setting, value)| value.map(|value| Flag { name, setting, value }))
         .collect()
+}
+
+/// Standard input can be read once only; the second reader would find it empty.
+fn standard_input_once<'a>(
+    inputs: impl IntoIterator<Item = (&'a str, &'a [PathBuf])>,
+) -> Result<(), CliError> {
+    let named = inputs.into_iter().flat_map(|(flag, paths)| {
+        paths.iter().filter(|path| path.as_os_str() == "-").map(move |_| format!("{flag} -"))
+    });
+    let named: Vec<String> = named.collect();
+    if named.len() < 2 {
+        return Ok(());
+    }
+    Err(CliError::Usage(format!(
+        "standard input is named {} times ({}), but it can be read only once; give all but one as files",
+        named.len(),
+        named.join(", ")
+    )))
 }
 
 /// The command tree under the name that the program was called by.

@@ -6,7 +6,7 @@ use plimsoll_core::admission::{Decision, Operation, Outcome, patch_to_json};
 use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests};
 use serde_json::{Value, json};
 
-use super::{CliError, Context, Exit, examples, explain};
+use super::{CliError, Context, Exit, examples, explain, standard_input_once};
 use crate::input;
 use crate::offline::{self, Offline};
 use crate::template::{self, PodAt};
@@ -59,6 +59,7 @@ struct Judged {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    standard_input_once([("-f", &args.filename[..]), ("--objects", &args.offline.objects)])?;
     let config = ctx.load_config()?;
     let offline = Offline::load(&args.offline, &config.config)?;
     let documents = input::read_all(&args.filename)?;

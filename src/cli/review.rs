@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plimsoll_core::admission::{self as core, Answer, Context as Judged};
 
-use super::{CliError, Context, Exit, examples};
+use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::input;
 use crate::offline::{self, Offline};
 
@@ -36,6 +36,10 @@ enum Stage {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    standard_input_once([
+        ("-f", std::slice::from_ref(&args.filename)),
+        ("--objects", &args.offline.objects),
+    ])?;
     let config = ctx.load_config()?;
     let offline = Offline::load(&args.offline, &config.config)?;
     offline.notes.iter().for_each(|note| ctx.note(note));

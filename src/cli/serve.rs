@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use arc_swap::ArcSwap;
 use plimsoll_core::admission::{AbsentNamespace, Settings};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use self::files::Ports;
@@ -117,8 +118,16 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     }
     let log = start_log(&loaded.config)?;
     let sources = ctx.sources();
-    ctx.runtime()?.block_on(serve(args, loaded, sources, log, began))?;
+    run_to_end(ctx.runtime()?, serve(args, loaded, sources, log, began))?;
     Ok(Exit::Done)
+}
+
+/// Runs to the end of `future` and leaves behind what does not end: a thread that the system keeps waiting, for a file
+/// on a file server that is away, must not keep the process.
+fn run_to_end<T>(runtime: Runtime, future: impl Future<Output = T>) -> T {
+    let result = runtime.block_on(future);
+    runtime.shutdown_background();
+    result
 }
 
 fn is_default(loaded: &Loaded, path: &str) -> bool {
@@ -153,6 +162,9 @@ async fn serve(
     if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
         files::write(path, ca)?;
     }
+    if let Some(path) = &args.ports_file {
+        files::check(path)?;
+    }
     let store = Arc::clone(&certificates);
     readiness.check("certificate", move || store.check());
 
@@ -185,7 +197,8 @@ async fn serve(
     tasks.spawn("reload", live.follow(changed));
 
     let ports = Ports { admission: admission_address, probes: probes_address };
-    tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
+    let said =
+        tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
 
     let options = Arc::new(server_options(&config));
     let served =
@@ -197,6 +210,7 @@ async fn serve(
         tracing::warn!("background tasks did not end in time; exiting without them");
     }
     served.map_err(anyhow::Error::new)?;
+    said.await.map_err(anyhow::Error::new)??;
     tracing::info!("stopped");
     Ok(())
 }
@@ -219,8 +233,9 @@ fn start_standalone(
             let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
             CliError::Usage(lines.join("\n"))
         })?;
-    readiness.condition("snapshots").ready();
-    tasks.spawn("standalone", folder.watch(standalone::POLL_INTERVAL, tasks.cancelled()));
+    let condition = readiness.condition("snapshots");
+    condition.ready();
+    tasks.spawn("standalone", folder.watch(standalone::POLL_INTERVAL, condition, tasks.cancelled()));
     Ok(())
 }
 
@@ -319,14 +334,15 @@ fn server_options(config: &Config) -> ServerOptions {
     }
 }
 
-/// Waits until every condition holds, then tells the operator and whoever reads the ports file.
+/// Waits until every condition holds, then tells the operator and whoever reads the ports file. When that file cannot
+/// be written the server ends: who waits for it would wait for ever.
 async fn say_when_ready(
     readiness: Readiness,
     shutdown: Shutdown,
     ports: Ports,
     ports_file: Option<PathBuf>,
     began: Instant,
-) {
+) -> anyhow::Result<()> {
     let mut said = Vec::new();
     loop {
         let missing = readiness.missing();
@@ -334,7 +350,7 @@ async fn say_when_ready(
             break;
         }
         if shutdown.is_draining() {
-            return;
+            return Ok(());
         }
         if missing != said {
             for (condition, why) in &missing {
@@ -352,11 +368,11 @@ async fn say_when_ready(
         milliseconds,
         "ready"
     );
-    if let Some(path) = ports_file
-        && let Err(error) = files::write(&path, &ports.json())
-    {
-        tracing::error!(%error, "the addresses could not be written");
+    let written = ports_file.map_or(Ok(()), |path| files::write(&path, &ports.json()));
+    if written.is_err() {
+        shutdown.close();
     }
+    written
 }
 
 /// Counts what became of changed configuration files.
@@ -375,4 +391,29 @@ impl Observer for ReloadCounter {
 
 fn seconds_since_epoch() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_stuck_does_not_keep_the_process() {
+        let (release, stuck) = mpsc::channel::<()>();
+        let (started, has_started) = mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+        let result = run_to_end(runtime, async {
+            tokio::task::spawn_blocking(move || {
+                started.send(()).unwrap();
+                // Until the test lets go, which is after the runtime has ended.
+                stuck.recv()
+            });
+            has_started.recv().unwrap();
+            "done"
+        });
+        assert_eq!(result, "done");
+        drop(release);
+    }
 }

@@ -8,7 +8,7 @@ use plimsoll_core::problem::Problem;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{CliError, Context, Exit, examples};
+use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::config::{self, ConfigErrors};
 use crate::input::{self, Document};
 
@@ -52,6 +52,7 @@ struct Violation {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    standard_input_once([("-f", &args.filename[..]), ("--objects", &args.objects)])?;
     // Read so that a mistake in it is found; no rule of this version needs it.
     input::read_all(&args.objects)?;
     let documents = input::read_all(&args.filename)?;

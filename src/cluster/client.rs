@@ -14,20 +14,20 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The file that was named cannot be used.
-    #[error("kubeconfig {}: {source}", path.display())]
+    #[error("kubeconfig {}: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: Box<kube::config::KubeconfigError>,
+        reason: Box<kube::config::KubeconfigError>,
     },
     /// The context is not there, or the default kubeconfig cannot be used.
-    #[error("context {context}: {source}; `kubectl config get-contexts` lists those there are")]
+    #[error("context {context}: {reason}; `kubectl config get-contexts` lists those there are")]
     Context {
         /// The context.
         context: String,
         /// What is wrong with it.
-        source: Box<kube::config::KubeconfigError>,
+        reason: Box<kube::config::KubeconfigError>,
     },
     /// There is neither a kubeconfig nor a service account.
     #[error(
@@ -48,12 +48,12 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match (kubeconfig, context) {
         (Some(path), _) => {
-            let failed = |source| ConnectError::File { path: path.to_owned(), source: Box::new(source) };
+            let failed = |reason| ConnectError::File { path: path.to_owned(), reason: Box::new(reason) };
             let file = Kubeconfig::read_from(path).map_err(failed)?;
             Config::from_custom_kubeconfig(file, &options).await.map_err(failed)?
         }
-        (None, Some(context)) => Config::from_kubeconfig(&options).await.map_err(|source| {
-            ConnectError::Context { context: context.to_owned(), source: Box::new(source) }
+        (None, Some(context)) => Config::from_kubeconfig(&options).await.map_err(|reason| {
+            ConnectError::Context { context: context.to_owned(), reason: Box::new(reason) }
         })?,
         (None, None) => Config::infer().await.map_err(|error| ConnectError::Nothing(Box::new(error)))?,
     };

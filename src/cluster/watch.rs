@@ -78,7 +78,7 @@ pub(super) fn describe(error: &kube::Error) -> String {
                 "{}: the credentials are not accepted; check the kubeconfig or service account",
                 status.message
             ),
-            403 => format!("{}: grant get, list and watch to the service account", status.message),
+            403 => format!("{}: grant list and watch to the service account", status.message),
             code => format!("{} ({code})", status.message),
         };
     }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::check::shown;
 use super::error::{ConfigErrors, Origin, Violation};
 use super::keys;
-use crate::{input, yaml};
+use crate::{files, input, yaml};
 
 /// A flag of the command line that stands for a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -286,7 +286,7 @@ pub(super) fn hash(bytes: &[u8]) -> ContentHash {
 
 /// Reads the bytes of a configuration file.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, ConfigErrors> {
-    std::fs::read(path).map_err(|error| ConfigErrors::File {
+    files::read_regular(path).map_err(|error| ConfigErrors::File {
         path: path.to_owned(),
         message: format!("cannot be read: {error}"),
     })

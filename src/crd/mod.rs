@@ -39,7 +39,7 @@ pub fn definitions() -> Result<Vec<Value>, DefinitionError> {
     [OvercommitProfile::crd(), Recommendation::crd()]
         .into_iter()
         .map(|definition| {
-            let mut value = serde_json::to_value(definition)?;
+            let mut value = serde_json::to_value(definition).map_err(DefinitionError::Json)?;
             tidy(&mut value);
             Ok(value)
         })
@@ -55,7 +55,8 @@ pub fn yaml() -> Result<String, DefinitionError> {
     for definition in definitions()? {
         let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
         text.push_str("---\n");
-        text.push_str(&serde_saphyr::to_string_with_options(&definition, options)?);
+        let definition = serde_saphyr::to_string_with_options(&definition, options);
+        text.push_str(&definition.map_err(DefinitionError::Yaml)?);
     }
     Ok(text)
 }
@@ -65,10 +66,10 @@ pub fn yaml() -> Result<String, DefinitionError> {
 pub enum DefinitionError {
     /// It is no JSON.
     #[error("a CustomResourceDefinition cannot be made: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// It is no YAML.
     #[error("a CustomResourceDefinition cannot be written as YAML: {0}")]
-    Yaml(#[from] serde_saphyr::ser::Error),
+    Yaml(serde_saphyr::ser::Error),
 }
 
 /// What the derived definition has and should not.

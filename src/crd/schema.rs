@@ -14,15 +14,15 @@ const QUANTITY: &str = concat!(
     r"^\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([KMG]i|[numkMG]|[eE][+-]?[0-9])?$",
     r"|^\+?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})[TPE]i?$",
 );
-/// Amounts that are whole and above zero.
-const WHOLE_QUANTITY: &str = r"^[1-9][0-9]{0,17}([KMG]i|[kMG])?$";
+/// Amounts that are whole and above zero, with the same bounds.
+const WHOLE_QUANTITY: &str = r"^[1-9][0-9]{0,17}([KMG]i|[kMG])?$|^[1-9][0-9]{0,8}[TPE]i?$";
 const QUANTITY_LENGTH: u32 = 32;
 const DURATION: &str = r"^[0-9]+[smhd]$";
 const POSITIVE_DURATION: &str = r"^0*[1-9][0-9]*[smhd]$";
 const DURATION_LENGTH: u32 = 10;
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 const POOL: &str = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
-const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const KIND: &str = r"^[A-Z][A-Za-z0-9]*$";
 
 fn rule(rule: &str, message: &str) -> Value {
@@ -139,8 +139,11 @@ pub(super) fn label_key(_: &mut SchemaGenerator) -> Schema {
     from_value(text(LABEL_KEY, 317))
 }
 
+/// Not a set: as in every selector of Kubernetes, a value may be given twice.
 pub(super) fn label_values(_: &mut SchemaGenerator) -> Schema {
-    words(&text(LABEL_VALUE, 63))
+    json_schema!({
+        "type": "array", "x-kubernetes-list-type": "atomic", "maxItems": 64, "items": text(LABEL_VALUE, 63),
+    })
 }
 
 /// `values` is needed by some operators and refused by the others.

@@ -29,13 +29,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub enum ServerError {
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {source}; check the address, and whether another process has the port"
+        "cannot listen on {address}: {reason}; check the address, and whether another process has the port"
     )]
     Bind {
         /// The address.
         address: SocketAddr,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// An option is out of range.
     #[error("server option {option} is 0; it must be at least 1")]
@@ -61,7 +61,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
             return Ok(listener);
         }
     }
-    Err(ServerError::Bind { address, source: error })
+    Err(ServerError::Bind { address, reason: error })
 }
 
 /// Serves until `shutdown` has drained and everything in flight is answered.

@@ -12,14 +12,18 @@ use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::Shutdown;
 use super::accept::Backoff;
+use super::slots::{Slot, Slots};
 use crate::metrics::{self, Metrics};
 
-/// Connections open at the same time; kubelet and Prometheus need a handful.
+/// Connections open at the same time; kubelet and Prometheus need a handful. A further one takes the place of the one
+/// that was idle longest: if new ones had to wait, anybody who reaches the port could have the kubelet restart us.
 const MAX_CONNECTIONS: usize = 128;
+/// How long the first request may take to come.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a connection may be silent, between requests too.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -199,11 +203,9 @@ impl std::fmt::Debug for Readiness {
 
 /// Serves the probes and the metrics until `shutdown` is finished: they must answer while the server drains.
 pub async fn serve(listener: TcpListener, readiness: Readiness, metrics: Arc<Metrics>, shutdown: Shutdown) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let slots = Slots::new(MAX_CONNECTIONS);
     let mut backoff = Backoff::default();
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shutdown.finished() => return,
@@ -211,14 +213,15 @@ pub async fn serve(listener: TcpListener, readiness: Readiness, metrics: Arc<Met
         match accepted {
             Ok((stream, _)) => {
                 backoff.reset();
+                let slot = slots.enter();
                 let (readiness, metrics, shutdown) =
                     (readiness.clone(), Arc::clone(&metrics), shutdown.clone());
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = connection(stream, readiness, metrics) => {}
+                        () = connection(stream, &slot, readiness, metrics) => {}
+                        () = slot.evicted() => {}
                         () = shutdown.finished() => {}
                     }
-                    drop(permit);
                 });
             }
             Err(error) => backoff.pause(&error, "probes").await,
@@ -226,19 +229,31 @@ pub async fn serve(listener: TcpListener, readiness: Readiness, metrics: Arc<Met
     }
 }
 
-async fn connection(stream: TcpStream, readiness: Readiness, metrics: Arc<Metrics>) {
+async fn connection(stream: TcpStream, slot: &Slot, readiness: Readiness, metrics: Arc<Metrics>) {
     let _ = stream.set_nodelay(true);
+    let asked = CancellationToken::new();
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
+        slot.touch();
+        asked.cancel();
         let response = answer(request.method(), request.uri().path(), &readiness, &metrics);
         async move { Ok::<_, Infallible>(response) }
     });
-    let result = hyper::server::conn::http1::Builder::new()
+    let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(READ_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = result {
-        tracing::trace!(%error, "probe connection ended");
+        .serve_connection(TokioIo::new(stream), service);
+    let silent = async {
+        if tokio::time::timeout(FIRST_REQUEST_TIMEOUT, asked.cancelled()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        result = serving => {
+            if let Err(error) = result {
+                tracing::trace!(%error, "probe connection ended");
+            }
+        }
+        () = silent => tracing::trace!("probe connection ended: no request came"),
     }
 }
 

@@ -19,6 +19,7 @@ mod pem;
 mod reload;
 mod request;
 mod service;
+mod slots;
 mod status;
 
 use std::future::Future;

@@ -2,7 +2,6 @@
 //!
 //! The content is compared, not times or names: the kubelet replaces a symlink two steps away from the files.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::pem::{self, Pair};
 use super::tls::{CertificateSource, TlsError};
+use crate::files::open_regular;
 
 /// The most bytes a certificate file may have. A Secret is never larger.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -35,9 +35,9 @@ pub(super) struct Piece {
 impl Piece {
     fn read(what: &'static str, path: &Path) -> Result<Self, TlsError> {
         let mut bytes = Vec::new();
-        File::open(path)
+        open_regular(path)
             .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(|source| TlsError::Read { what, path: path.to_owned(), source })?;
+            .map_err(|reason| TlsError::Read { what, path: path.to_owned(), reason })?;
         let piece = Self { what, path: path.to_owned(), bytes };
         if piece.bytes.is_empty() {
             return Err(piece.problem("is empty; expected PEM text"));

@@ -75,14 +75,14 @@ pub struct TlsOptions {
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("the {what} {}: {source}; check that the file is mounted and readable", path.display())]
+    #[error("the {what} {}: {reason}; check that the file is mounted and readable", path.display())]
     Read {
         /// What the file is for.
         what: &'static str,
         /// Its path.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A file holds something else than it should.
     #[error("the {what} {}: {problem}", path.display())]
@@ -115,7 +115,14 @@ pub enum TlsError {
     Generate(String),
     /// The TLS library refused the settings.
     #[error("TLS: {0}")]
-    Rustls(#[from] rustls::Error),
+    Rustls(rustls::Error),
+}
+
+// Not derived: the text holds all of the error, so that it must not be named as the cause once more.
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Rustls(error)
+    }
 }
 
 /// What a poll found.

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::server::{Readiness, health};
+use plimsoll::metrics::Metrics;
+use plimsoll::server::{Readiness, Shutdown, health};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -65,4 +66,64 @@ async fn readiness_follows_conditions_and_fails_first_when_draining() {
     assert_eq!(get(address, "/livez").await.0, 200, "the probes answer to the very last");
     shutdown.finish();
     within(probes).await.unwrap();
+}
+
+struct Probes {
+    address: SocketAddr,
+    shutdown: Shutdown,
+}
+
+impl Probes {
+    async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), Shutdown::new());
+        let metrics = Arc::new(Metrics::new("test"));
+        tokio::spawn(health::serve(listener, Readiness::new(shutdown.clone()), metrics, shutdown.clone()));
+        Self { address, shutdown }
+    }
+}
+
+/// The server may hold as many connections as it likes, but not wait for the silent ones among them.
+#[tokio::test]
+async fn idle_connections_do_not_keep_the_kubelet_out() {
+    let probes = Probes::start().await;
+    let mut asking = TcpStream::connect(probes.address).await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(TcpStream::connect(probes.address).await.unwrap());
+        if idle.len() % 100 == 0 {
+            // One that asks now and then is not among those that give way.
+            asking.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let mut answer = [0; 12];
+            within(asking.read_exact(&mut answer)).await.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 200");
+            let mut rest = Vec::new();
+            while !rest.ends_with(b"ok\n") {
+                rest.push(within(asking.read_u8()).await.unwrap());
+            }
+        }
+    }
+    let began = std::time::Instant::now();
+    assert_eq!(get(probes.address, "/livez").await.0, 200);
+    assert!(began.elapsed() < Duration::from_secs(2), "the probe waited for idle connections");
+    for stream in &mut idle[..100] {
+        assert!(within(stream.read_u8()).await.is_err(), "the oldest have given way");
+    }
+    probes.shutdown.finish();
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_nothing_is_closed_soon() {
+    let probes = Probes::start().await;
+    let began = std::time::Instant::now();
+    let mut silent = TcpStream::connect(probes.address).await.unwrap();
+    let mut slow = TcpStream::connect(probes.address).await.unwrap();
+    slow.write_all(b"GET /livez HTTP/1.1\r\nHost:").await.unwrap();
+    for stream in [&mut silent, &mut slow] {
+        let mut rest = Vec::new();
+        let _ = within(stream.read_to_end(&mut rest)).await;
+        assert!(rest.is_empty());
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "it took as long as an idle connection may live");
+    probes.shutdown.finish();
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::cli::CliError;
+use crate::files::read_regular;
 
 /// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +41,12 @@ pub(super) fn write(directory: &Path, files: &[NewFile<'_>], force: bool) -> Res
     let mut places = Vec::new();
     for file in files {
         let place = directory.join(file.name);
-        let before = match fs::read(&place) {
-            Ok(_) if !force => {
-                let message = format!("{}: is there already; --force overwrites it", place.display());
-                return Err(CliError::Usage(message));
-            }
+        // A link that leads nowhere is there as well.
+        if !force && fs::symlink_metadata(&place).is_ok() {
+            let message = format!("{}: is there already; --force overwrites it", place.display());
+            return Err(CliError::Usage(message));
+        }
+        let before = match read_regular(&place) {
             Ok(bytes) => {
                 Some((bytes, fs::metadata(&place).map_err(|error| failed(&place, &error))?.permissions()))
             }
@@ -136,6 +138,19 @@ mod tests {
         assert!(write(directory.path(), &[file("a"), file("b"), file("c")], true).is_err());
         assert_eq!(names(directory.path()), ["a", "c"]);
         assert_eq!(fs::read_to_string(directory.path().join("a")).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_dangling_link_is_there_already() {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("nowhere", directory.path().join("b")).unwrap();
+        let file = |name| NewFile { name, text: "new", secrecy: Secrecy::Public };
+        let error = write(directory.path(), &[file("a"), file("b")], false).unwrap_err();
+        assert_eq!(error.exit(), crate::cli::Exit::Usage, "{error}");
+        assert!(error.to_string().contains("b: is there already; --force overwrites it"), "{error}");
+        assert_eq!(names(directory.path()), ["b"]);
+        write(directory.path(), &[file("a"), file("b")], true).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("b")).unwrap(), "new");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 /// The addresses that were bound.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +27,27 @@ impl Ports {
     }
 }
 
+/// Finds out whether [`write`] is likely to succeed, so that nobody waits for a file that will never come.
+pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        anyhow::bail!("{} cannot be written: is a directory", path.display());
+    }
+    temporary(path).map(drop)
+}
+
+/// A new file beside `path`; gone when it is dropped.
+fn temporary(path: &Path) -> anyhow::Result<NamedTempFile> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new()
+        .prefix(".plimsoll-")
+        .tempfile_in(folder)
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
 /// Puts a file in place as a whole: a reader sees all of it or none.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = || format!("{} cannot be written", path.display());
-    let mut file = tempfile::Builder::new().prefix(".plimsoll-").tempfile_in(folder).with_context(place)?;
+    let mut file = temporary(path)?;
     file.write_all(text.as_bytes()).with_context(place)?;
     #[cfg(unix)]
     {
@@ -39,7 +56,7 @@ pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         let readable = std::fs::Permissions::from_mode(0o644);
         file.as_file().set_permissions(readable).with_context(place)?;
     }
-    file.persist(path).with_context(place)?;
+    file.persist(path).map_err(|error| error.error).with_context(place)?;
     Ok(())
 }
 
@@ -59,7 +76,18 @@ mod tests {
         assert_eq!(read, json!({"admission": "127.0.0.1:8443", "probes": "[::1]:8081"}));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 
-        let error = write(&folder.path().join("missing/ca.crt"), "x").unwrap_err();
-        assert!(format!("{error:#}").contains("ca.crt cannot be written"), "{error:#}");
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        for (rule, place, reason) in [
+            ("no folder", "missing/ca.crt", "ca.crt cannot be written: No such file"),
+            ("a directory", "folder", "cannot be written: is a directory"),
+        ] {
+            let place = folder.path().join(place);
+            for error in [check(&place), write(&place, "x")] {
+                let text = format!("{:#}", error.unwrap_err());
+                assert!(text.to_lowercase().contains(&reason.to_lowercase()), "{rule}: {text}");
+            }
+        }
+        check(&path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the check leaves nothing");
     }
 }
