@@ -119,6 +119,12 @@ fn bad_profiles() {
         (json!({"match": {"pools": "x"}}), "spec.match.pools", "not a list"),
         (json!({"match": {"pools": ["a b"]}}), "spec.match.pools[0]", "label value"),
         (json!({"match": {"pools": ["a", 1]}}), "spec.match.pools[1]", "not a string"),
+        (json!({"match": {"pools": ["a", "a"]}}), "spec.match.pools[1]", "twice"),
+        (
+            json!({"match": {"podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}}}),
+            "spec.match.podSelector.matchExpressions[0].values[0]",
+            "not a label value",
+        ),
         (
             json!({"match": {"workloadKinds": ["deployments.apps"]}}),
             "spec.match.workloadKinds[0]",

@@ -129,8 +129,10 @@ fn words(r: &mut Reader, node: &Node<'_>, what: &str, valid: impl Fn(&str) -> bo
     for (index, value) in r.list(node).unwrap_or_default().iter().enumerate() {
         let item = Node { value: Some(value), path: format!("{}[{index}]", node.path) };
         if let Some(text) = r.text(&item) {
-            if text.is_empty() || !valid(text) {
+            if text.is_empty() || text.len() > 63 || !valid(text) {
                 r.problem(&item.path, "word", format!("{:?} is not valid; {what}", shown(text)));
+            } else if found.iter().any(|earlier| earlier == text) {
+                r.problem(&item.path, "duplicate", format!("{text:?} stands in the list twice"));
             } else {
                 found.push(text.to_owned());
             }
