@@ -60,7 +60,7 @@ pub(super) fn by_factor(
             rule: Rule::Static { factor: *factor },
             wanted: Some(Wanted { nanos: original, ratio: *factor }),
         },
-        None => Ruled { rule: Rule::Keep(no_rule(resource, missing)), wanted: None },
+        None => Ruled { rule: Rule::Keep(no_rule(profile.mode, resource, missing)), wanted: None },
     }
 }
 

@@ -153,7 +153,7 @@ fn fixed(r: &mut Reader, node: &Node<'_>) -> StaticPolicy {
                 None
             }
             Err(error) => {
-                r.problem(&item.path, "factor", format!("{error}; write a decimal such as \"0.5\""));
+                r.problem(&item.path, "factor", error.to_string());
                 None
             }
         }
@@ -345,7 +345,7 @@ fn positive_decimal(r: &mut Reader, node: &Node<'_>, rule: &'static str) -> Opti
             None
         }
         Err(error) => {
-            r.problem(&node.path, rule, format!("{error}; write a decimal such as \"1.15\""));
+            r.problem(&node.path, rule, error.to_string());
             None
         }
     }
