@@ -45,6 +45,20 @@ impl Histogram {
         Self::default()
     }
 
+    /// From the weights of buckets in rising order, stated at `reference`; `total` is taken as it is.
+    pub(super) fn from_parts(reference: i64, total: f64, buckets: &[(u16, f64)]) -> Self {
+        let mut histogram = Self { total, reference, ..Self::default() };
+        if let (Some((first, _)), Some((last, _))) = (buckets.first(), buckets.last()) {
+            histogram.grow(usize::from(*first), usize::from(*last));
+            for (bucket, weight) in buckets {
+                if let Some(slot) = histogram.slot(usize::from(*bucket)) {
+                    *slot = *weight;
+                }
+            }
+        }
+        histogram
+    }
+
     /// Whether it holds nothing that could answer a question.
     pub fn is_empty(&self) -> bool {
         self.total <= 0.0
