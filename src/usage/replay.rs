@@ -172,3 +172,22 @@ impl Clock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::profile::from_spec;
+
+    use super::*;
+
+    #[test]
+    fn containers_of_real_usage_are_small() {
+        let model = Model::from_policy(&from_spec("p", &serde_json::json!({})).unwrap().dynamic).unwrap();
+        for file in ["kruize.csv.zst", "azure.csv.gz"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/usage").join(file);
+            let replay = replay(&path, &model, Clock::Live(i64::MAX)).unwrap();
+            let bytes: Vec<_> = replay.values().map(|series| series.aggregate.bytes()).collect();
+            let mean = bytes.iter().sum::<usize>() / bytes.len();
+            assert!(mean <= 600, "{file}: {bytes:?}");
+        }
+    }
+}

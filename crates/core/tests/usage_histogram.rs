@@ -505,7 +505,7 @@ proptest! {
     fn find_agrees_with_the_starts(value in prop_oneof![0.0..2.0_f64, 0.0..2000.0_f64, prop::num::f64::POSITIVE]) {
         let buckets = [
             (*CPU).clone(), Buckets::linear(10.0, 0.3).unwrap(), Buckets::exponential(0.5, 2.5, 1e6).unwrap(),
-            Buckets::exponential(1.0, 1.001, 50.0).unwrap(),
+            Buckets::exponential(1.0, 1.001, 150.0).unwrap(),
         ];
         for buckets in buckets {
             let bucket = buckets.find(value);

@@ -2,14 +2,13 @@
 
 use std::sync::LazyLock;
 
+use crate::usage::occupied::MOST;
+
 /// CPU in cores: from 10 milli-cores, each bucket 5 % wider than the one before, to 1000 cores.
 pub static CPU: LazyLock<Buckets> = LazyLock::new(|| resource(0.01, 1000.0));
 
 /// Memory in bytes: from 10 MB, each bucket 5 % wider than the one before, to 1 TB.
 pub static MEMORY: LazyLock<Buckets> = LazyLock::new(|| resource(1e7, 1e12));
-
-/// More buckets than this are refused: a histogram would not be small any more.
-const MOST_BUCKETS: f64 = 4096.0;
 
 /// A division of the values from 0 upwards into buckets. Bucket `n` holds the values from `start(n)` to
 /// below `start(n + 1)`, the last one everything above.
@@ -39,13 +38,13 @@ fn resource(first: f64, most: f64) -> Buckets {
 impl Buckets {
     /// The first bucket is `first` wide, each further one `ratio` times as wide as the one before, and the
     /// last one begins at or above `most`. `None` if these are not positive finite numbers, `ratio` is below 1.001, or there
-    /// would be more than 4096 buckets.
+    /// would be more than 192 buckets.
     pub fn exponential(first: f64, ratio: f64, most: f64) -> Option<Self> {
         let good = first > 0.0 && first.is_finite() && most > 0.0 && (1.001..=1e3).contains(&ratio);
         let growth = ratio - 1.0;
         let scale = growth / first;
         let count = (most * scale + 1.0).log(ratio).ceil() + 1.0;
-        if !(good && count <= MOST_BUCKETS) {
+        if !(good && to_usize(count) <= MOST) {
             return None;
         }
         let start = |n: usize| match n {
@@ -67,11 +66,11 @@ impl Buckets {
     }
 
     /// Buckets of one size up to `most`. `None` if these are not positive finite numbers, or there would be
-    /// more than 4096 buckets.
+    /// more than 192 buckets.
     pub fn linear(most: f64, size: f64) -> Option<Self> {
         let count = (most / size).ceil() + 1.0;
         let good = most > 0.0 && most.is_finite() && size > 0.0 && size.is_finite();
-        if !(good && count <= MOST_BUCKETS) {
+        if !(good && to_usize(count) <= MOST) {
             return None;
         }
         let starts = (0..to_usize(count)).map(|n| to_f64(n) * size).collect();

@@ -201,7 +201,7 @@ impl HistogramCheckpoint {
         let stored = weights_of(&self.weights, buckets.count())
             .map_err(|reason| impossible(path("weights"), reason))?;
         let sum: u64 = stored.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        // At most 4096 x 10000: exact.
+        // At most 192 x 10000: exact.
         let unit = total / f64::from(u32::try_from(sum).unwrap_or(u32::MAX));
         let weights: Vec<_> =
             stored.iter().map(|(bucket, weight)| (*bucket, f64::from(*weight) * unit)).collect();

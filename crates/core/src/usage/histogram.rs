@@ -2,6 +2,7 @@
 
 use crate::usage::buckets::Buckets;
 use crate::usage::decay::{HalfLife, Moment, power_of_two, timestamp_of, to_f64};
+use crate::usage::occupied::Occupied;
 
 /// How many half-lives a sample may lie from the reference before the reference moves, or the sample is
 /// dropped.
@@ -29,14 +30,15 @@ pub enum Refused {
 /// are the same for all histograms of a resource: they are arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
-    /// The weights of consecutive buckets; nothing is stored for the buckets on either side.
+    /// The buckets that have a weight.
+    occupied: Occupied,
+    /// Their weights, in the same order. A container soon has all the buckets it ever uses, so there is no
+    /// room for more.
     weights: Box<[f64]>,
     /// The sum of all weights.
     total: f64,
     /// Whole half-lives since the origin, see [`Moment`]. Without meaning while there are no weights.
     reference: i64,
-    /// The bucket of the first weight.
-    first: u16,
 }
 
 impl Histogram {
@@ -47,16 +49,12 @@ impl Histogram {
 
     /// From the weights of buckets in rising order, stated at `reference`; `total` is taken as it is.
     pub(super) fn from_parts(reference: i64, total: f64, buckets: &[(u16, f64)]) -> Self {
-        let mut histogram = Self { total, reference, ..Self::default() };
-        if let (Some((first, _)), Some((last, _))) = (buckets.first(), buckets.last()) {
-            histogram.grow(usize::from(*first), usize::from(*last));
-            for (bucket, weight) in buckets {
-                if let Some(slot) = histogram.slot(usize::from(*bucket)) {
-                    *slot = *weight;
-                }
-            }
+        let mut occupied = Occupied::default();
+        for (bucket, _) in buckets {
+            occupied.insert(usize::from(*bucket));
         }
-        histogram
+        let weights = buckets.iter().map(|(_, weight)| *weight).collect();
+        Self { occupied, weights, total, reference }
     }
 
     /// Whether it holds nothing that could answer a question.
@@ -81,9 +79,7 @@ impl Histogram {
 
     /// The buckets that hold something, and how much.
     pub fn weights(&self) -> impl Iterator<Item = (usize, f64)> {
-        let first = usize::from(self.first);
-        let numbered = self.weights.iter().enumerate();
-        numbered.filter(|(_, weight)| **weight > 0.0).map(move |(at, weight)| (first + at, *weight))
+        self.occupied.iter().zip(self.weights.iter().copied()).filter(|(_, weight)| *weight > 0.0)
     }
 
     /// The bytes that it takes, in itself and on the heap.
@@ -106,13 +102,15 @@ impl Histogram {
         }
         let weight = weight * at.weight_at(self.reference);
         let bucket = buckets.find(value);
-        if self.slot(bucket).is_none() {
-            self.grow(bucket, bucket);
+        match self.occupied.rank(bucket) {
+            (rank, true) => {
+                if let Some(slot) = self.weights.get_mut(rank) {
+                    *slot += weight;
+                }
+            }
+            (rank, false) => self.occupy(bucket, rank, weight),
         }
-        if let Some(slot) = self.slot(bucket) {
-            *slot += weight;
-            self.total += weight;
-        }
+        self.total += weight;
         Ok(())
     }
 
@@ -132,7 +130,8 @@ impl Histogram {
             return Err(Refused::TooOld);
         }
         let weight = weight * at.weight_at(self.reference);
-        let Some(slot) = self.slot(buckets.find(value)) else { return Ok(()) };
+        let (rank, true) = self.occupied.rank(buckets.find(value)) else { return Ok(()) };
+        let Some(slot) = self.weights.get_mut(rank) else { return Ok(()) };
         let rest = if *slot - weight > weight * ROUNDING { *slot - weight } else { 0.0 };
         let taken = *slot - rest;
         *slot = rest;
@@ -151,11 +150,20 @@ impl Histogram {
             self.move_reference(reference);
         }
         let scale = power_of_two(reference - self.reference);
-        let first = usize::from(other.first);
-        self.grow(first, first + other.weights.len() - 1);
-        let skipped = first - usize::from(self.first);
-        for (mine, theirs) in self.weights.iter_mut().skip(skipped).zip(&other.weights) {
-            *mine += theirs * scale;
+        let union = self.occupied.union(other.occupied);
+        if union != self.occupied {
+            let mine = |bucket| match self.occupied.rank(bucket) {
+                (rank, true) => self.weights.get(rank).copied().unwrap_or(0.0),
+                (_, false) => 0.0,
+            };
+            self.weights = union.iter().map(mine).collect();
+            self.occupied = union;
+        }
+        for (bucket, weight) in other.occupied.iter().zip(&other.weights) {
+            let (rank, _) = union.rank(bucket);
+            if let Some(slot) = self.weights.get_mut(rank) {
+                *slot += weight * scale;
+            }
         }
         self.total += other.total * scale;
     }
@@ -199,8 +207,9 @@ impl Histogram {
         }
         let least = epsilon * self.total;
         let weights = &*self.weights;
-        let lowest = weights.iter().position(|weight| *weight >= least)?;
-        let highest = weights.iter().rposition(|weight| *weight >= least)?;
+        let bounds = |weight: &f64| *weight >= least && *weight > 0.0;
+        let lowest = weights.iter().position(bounds)?;
+        let highest = weights.iter().rposition(bounds)?;
         let slack = self.total * ROUNDING;
         // From the nearer end: most questions are about the upper one.
         let at = if p >= 0.5 {
@@ -219,31 +228,14 @@ impl Histogram {
             })
         };
         let at = at.unwrap_or(if p >= 0.5 { lowest } else { highest }).clamp(lowest, highest);
-        Some(buckets.end(usize::from(self.first) + at))
+        Some(buckets.end(self.occupied.select(at)?))
     }
 
-    fn slot(&mut self, bucket: usize) -> Option<&mut f64> {
-        self.weights.get_mut(bucket.wrapping_sub(usize::from(self.first)))
-    }
-
-    /// Makes room for the buckets from `from` to `to`, and no more: a container soon has all it ever needs.
-    fn grow(&mut self, from: usize, to: usize) {
-        let (mut first, mut last) = (from, to);
-        if !self.weights.is_empty() {
-            let mine = usize::from(self.first);
-            first = first.min(mine);
-            last = last.max(mine + self.weights.len() - 1);
-            if last - first < self.weights.len() {
-                return;
-            }
-        }
-        let mut weights = Vec::with_capacity(last + 1 - first);
-        weights.resize(usize::from(self.first).saturating_sub(first), 0.0);
-        weights.extend_from_slice(&self.weights);
-        weights.resize(last + 1 - first, 0.0);
-        self.weights = weights.into_boxed_slice();
-        // There are at most 4096 buckets.
-        self.first = u16::try_from(first).unwrap_or(u16::MAX);
+    /// Makes room for a first weight of a bucket.
+    fn occupy(&mut self, bucket: usize, rank: usize, weight: f64) {
+        let (below, above) = self.weights.split_at(rank.min(self.weights.len()));
+        self.weights = [below, &[weight], above].concat().into_boxed_slice();
+        self.occupied.insert(bucket);
     }
 }
 

@@ -14,6 +14,7 @@ mod container;
 mod decay;
 mod histogram;
 mod model;
+mod occupied;
 mod recommend;
 mod window;
 
