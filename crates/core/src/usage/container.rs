@@ -145,6 +145,20 @@ impl Aggregate {
         size_of::<Self>() - 2 * size_of::<Histogram>() + self.cpu.bytes() + self.memory.bytes()
     }
 
+    /// Fetches what [`Self::observe`] will need from memory. Where there are many containers, most of the time
+    /// goes into waiting for memory; call this for some tens of them, and then `observe` for the same, and they wait
+    /// together. The answer has no meaning.
+    pub fn touch(&self, usage: &Usage) -> f64 {
+        let cpu = usage.cpu.map_or(0.0, |cores| self.cpu.touch(&CPU, cores));
+        let memory = usage.memory.map_or(0.0, |bytes| self.memory.touch(&MEMORY, bytes));
+        cpu + memory
+    }
+
+    /// The same for [`Self::estimate`].
+    pub fn touch_all(&self) -> f64 {
+        self.cpu.touch_all() + self.memory.touch_all()
+    }
+
     /// Takes what a container used at the time of a scan. The answer is whether anything was taken; what was
     /// not is counted, once for each reason. `now` is the clock in nanoseconds since 1970, if one counts.
     pub fn observe(

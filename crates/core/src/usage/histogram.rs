@@ -114,6 +114,17 @@ impl Histogram {
         Ok(())
     }
 
+    /// Looks at the weight that a value would be added to; for nothing but its being at hand then.
+    pub(super) fn touch(&self, buckets: &Buckets, value: f64) -> f64 {
+        let (rank, _) = self.occupied.rank(buckets.find(value));
+        self.weights.get(rank).copied().unwrap_or(0.0)
+    }
+
+    /// Looks at all weights, one in each line of the cache; for nothing but their being at hand then.
+    pub(super) fn touch_all(&self) -> f64 {
+        self.weights.iter().step_by(8).sum()
+    }
+
     /// Takes a sample back that was added before. A bucket is never left with less than nothing.
     ///
     /// # Errors
@@ -205,30 +216,37 @@ impl Histogram {
         if self.is_empty() {
             return None;
         }
-        let least = epsilon * self.total;
         let weights = &*self.weights;
-        let bounds = |weight: &f64| *weight >= least && *weight > 0.0;
-        let lowest = weights.iter().position(bounds)?;
-        let highest = weights.iter().rposition(bounds)?;
         let slack = self.total * ROUNDING;
         // From the nearer end: most questions are about the upper one.
-        let at = if p >= 0.5 {
+        let (at, beyond) = if p >= 0.5 {
             let above = (1.0 - p) * self.total + slack;
             let mut sum = 0.0;
-            weights.iter().rposition(|weight| {
+            let at = weights.iter().rposition(|weight| {
                 sum += weight;
                 sum > above
-            })
+            });
+            (at, 0)
         } else {
             let reach = p * self.total - slack;
             let mut sum = 0.0;
-            weights.iter().position(|weight| {
+            let at = weights.iter().position(|weight| {
                 sum += weight;
                 sum >= reach
-            })
+            });
+            (at, weights.len())
         };
-        let at = at.unwrap_or(if p >= 0.5 { lowest } else { highest }).clamp(lowest, highest);
-        Some(buckets.end(self.occupied.select(at)?))
+        let bounds = |weight: &f64| *weight >= epsilon * self.total && *weight > 0.0;
+        let mut at = at.unwrap_or(beyond);
+        // A bucket that could be a bound is within the bounds.
+        if !weights.get(at).is_some_and(bounds) {
+            let (lowest, highest) = (weights.iter().position(bounds)?, weights.iter().rposition(bounds)?);
+            at = at.clamp(lowest, highest);
+        }
+        let above = weights.len() - 1 - at;
+        let bucket =
+            if above < at { self.occupied.select_from_above(above)? } else { self.occupied.select(at)? };
+        Some(buckets.end(bucket))
     }
 
     /// Makes room for a first weight of a bucket.

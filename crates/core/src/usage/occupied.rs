@@ -28,11 +28,21 @@ impl Occupied {
         for (at, word) in self.words.iter().enumerate() {
             let members = word.count_ones() as usize;
             if rank < members {
-                let mut rest = *word;
-                for _ in 0..rank {
-                    rest &= rest - 1;
-                }
+                let rest = (0..rank).fold(*word, |rest, _| rest & (rest - 1));
                 return Some(at * 64 + rest.trailing_zeros() as usize);
+            }
+            rank -= members;
+        }
+        None
+    }
+
+    /// The member with so many members above it.
+    pub(super) fn select_from_above(&self, mut rank: usize) -> Option<usize> {
+        for (at, word) in self.words.iter().enumerate().rev() {
+            let members = word.count_ones() as usize;
+            if rank < members {
+                let rest = (0..rank).fold(*word, |rest, _| rest & !(1 << rest.ilog2()));
+                return Some(at * 64 + rest.ilog2() as usize);
             }
             rank -= members;
         }
@@ -89,8 +99,10 @@ mod tests {
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), numbers.iter().copied().collect::<Vec<_>>());
             for (rank, number) in numbers.iter().enumerate() {
                 prop_assert_eq!(set.select(rank), Some(*number));
+                prop_assert_eq!(set.select_from_above(numbers.len() - 1 - rank), Some(*number));
             }
             prop_assert_eq!(set.select(numbers.len()), None);
+            prop_assert_eq!(set.select_from_above(numbers.len()), None);
             for bucket in 0..MOST {
                 prop_assert_eq!(set.rank(bucket), (numbers.range(..bucket).count(), numbers.contains(&bucket)));
             }
