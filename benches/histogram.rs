@@ -14,6 +14,8 @@ use serde_json::json;
 
 const HISTOGRAMS: usize = 100_000;
 const CONTAINERS: usize = 100_000;
+/// So many containers wait for memory together.
+const TOGETHER: usize = 32;
 const MINUTE: i64 = 60 * SECOND;
 /// 2024-01-01T00:00:00Z.
 const START: i64 = 1_704_067_200 * SECOND;
@@ -116,16 +118,22 @@ fn containers(criterion: &mut Criterion) {
         bencher.iter(|| {
             minute += 1;
             let scan = Scan::new(&model, START + minute * MINUTE);
-            for (aggregate, track, usage) in &mut all {
-                black_box(aggregate.observe(track, &model, &scan, *usage, None, &mut dropped));
+            for some in all.chunks_mut(TOGETHER) {
+                black_box(some.iter().map(|(aggregate, _, usage)| aggregate.touch(usage)).sum::<f64>());
+                for (aggregate, track, usage) in some {
+                    black_box(aggregate.observe(track, &model, &scan, *usage, None, &mut dropped));
+                }
             }
         });
     });
     group.bench_function("recommend", |bencher| {
         bencher.iter(|| {
-            for (aggregate, ..) in &all {
-                for resource in [Resource::Cpu, Resource::Memory] {
-                    black_box(aggregate.estimate(&model, resource));
+            for some in all.chunks(TOGETHER) {
+                black_box(some.iter().map(|(aggregate, ..)| aggregate.touch_all()).sum::<f64>());
+                for (aggregate, ..) in some {
+                    for resource in [Resource::Cpu, Resource::Memory] {
+                        black_box(aggregate.estimate(&model, resource));
+                    }
                 }
             }
         });

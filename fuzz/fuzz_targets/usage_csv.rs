@@ -2,7 +2,7 @@
 #![no_main]
 
 // The reader lives in the server's crate. It is taken alone, so that fuzzing need not build all of that.
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 #[path = "../../src/usage/mod.rs"]
 mod usage;
 

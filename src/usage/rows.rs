@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use jiff::Timestamp;
 use plimsoll_core::usage::{Usage, nanos_of};
 
-use super::bytes::{LineLimit, unpacked};
+use super::bytes::unpacked;
 
 /// The columns, in their usual order. `series`, `timestamp` and one of the usages are needed.
 pub const COLUMNS: [&str; 6] =
@@ -68,11 +68,11 @@ pub struct Rows<R> {
     origin: String,
 }
 
-impl<'a> Rows<LineLimit<Box<dyn Read + 'a>>> {
+impl<'a> Rows<Box<dyn Read + 'a>> {
     /// Reads from bytes that may be packed by gzip or zstd; `origin` is the name for messages.
     pub fn packed(bytes: impl Read + 'a, origin: &str) -> Result<Self, UsageError> {
         let failed = |source| UsageError::Read { origin: origin.to_owned(), source };
-        Self::new(unpacked(bytes).map_err(failed)?, origin)
+        Self::new(Box::new(unpacked(bytes).map_err(failed)?), origin)
     }
 }
 
