@@ -219,10 +219,12 @@ fn read_facts(files: &[ReadFile]) -> Result<Vec<Fact>, Vec<StandaloneError>> {
         };
         for input::Document { value, origin } in documents {
             match read_manifest(&value) {
-                Ok(None) => match kinds::near_miss(&value) {
-                    Some(meant) => tracing::warn!(origin, "{meant}"),
-                    None => tracing::debug!(origin, "not a kind that decisions read; passed over"),
-                },
+                Ok(None) => {
+                    tracing::debug!(origin, "not a kind that decisions read; passed over");
+                    if let Some(meant) = kinds::near_miss(&value) {
+                        tracing::warn!(origin, "{meant}");
+                    }
+                }
                 Ok(Some(Fact::BrokenProfile { name, problems })) => {
                     errors.extend(problems.into_iter().map(|problem| StandaloneError::Profile {
                         origin: origin.clone(),

@@ -102,16 +102,13 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 if index > 0 {
                     writeln!(ctx.out)?;
                 }
-                match &judged.decision {
-                    Some((_, decision)) => explain::write(ctx.out, &judged.title, decision)?,
-                    None => {
-                        let why = template::without_containers(&judged.manifest).map_or_else(
-                            || "has no pod".to_owned(),
-                            |path| format!("{path} has no containers"),
-                        );
-                        writeln!(ctx.out, "{}: {why}; nothing is changed", judged.title)?;
-                    }
+                if let Some((_, decision)) = &judged.decision {
+                    explain::write(ctx.out, &judged.title, decision)?;
+                    continue;
                 }
+                let why = template::without_containers(&judged.manifest)
+                    .map_or_else(|| "has no pod".to_owned(), |path| format!("{path} has no containers"));
+                writeln!(ctx.out, "{}: {why}; nothing is changed", judged.title)?;
             }
         }
     }

@@ -67,24 +67,20 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for document in &documents {
         let object = object_name(&document.value);
-        match check(document)? {
-            Some(problems) => {
-                checked += 1;
-                violations.extend(problems.into_iter().map(|problem| Violation {
-                    origin: document.origin.clone(),
-                    object: object.clone(),
-                    problem,
-                }));
-                if let Some(first) = seen.insert(object.clone(), document.origin.clone()) {
-                    let problem =
-                        Problem::new("metadata.name", "duplicate", format!("stands in {first} as well"));
-                    violations.push(Violation { origin: document.origin.clone(), object, problem });
-                }
-            }
-            None => {
-                let kind = document.value.get("kind").and_then(Value::as_str).unwrap_or_default();
-                *passed_over.entry(kind.to_owned()).or_default() += 1;
-            }
+        let Some(problems) = check(document)? else {
+            let kind = document.value.get("kind").and_then(Value::as_str).unwrap_or_default();
+            *passed_over.entry(kind.to_owned()).or_default() += 1;
+            continue;
+        };
+        checked += 1;
+        violations.extend(problems.into_iter().map(|problem| Violation {
+            origin: document.origin.clone(),
+            object: object.clone(),
+            problem,
+        }));
+        if let Some(first) = seen.insert(object.clone(), document.origin.clone()) {
+            let problem = Problem::new("metadata.name", "duplicate", format!("stands in {first} as well"));
+            violations.push(Violation { origin: document.origin.clone(), object, problem });
         }
     }
     if !passed_over.is_empty() {
