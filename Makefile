@@ -74,7 +74,7 @@ docs: ## API documentation in target/doc, warnings are errors
 .PHONY: certs
 certs: ## A CA and a serving certificate in target/certs, for a trial
 	$(rust)
-	cargo run --quiet -- certs --dir target/certs --name plimsoll.plimsoll-system.svc
+	cargo run --quiet -- certs --dir target/certs --service plimsoll --namespace plimsoll-system
 
 .PHONY: manifests
 manifests: ## Write the CRDs anew from the Rust types

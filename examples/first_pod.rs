@@ -187,23 +187,21 @@ impl Server {
             )?,
         };
         let program = short(&program);
-        let folder = options.folder.clone().unwrap_or_else(|| program.with_file_name("first_pod"));
+        let mut address =
+            |port| if options.any_port { Ok(ANY_PORT.to_owned()) } else { free_address(port, out) };
+        let (admission, probes) = (address(8443)?, address(8081)?);
+        let folder = options.folder.clone().unwrap_or_else(|| {
+            // Beside a run that has the usual port, another one must leave that one's files alone.
+            let own = if admission == ANY_PORT { format!("-{}", std::process::id()) } else { String::new() };
+            program.with_file_name(format!("first_pod{own}"))
+        });
         fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let ports = folder.join("ports.json");
         let _ = fs::remove_file(&ports);
-        let mut address =
-            |port| if options.any_port { Ok(ANY_PORT.to_owned()) } else { free_address(port, out) };
         let log = File::create(folder.join("server.log"))?;
         let mut command = Command::new(&program);
         command
-            .args([
-                "serve",
-                "--address",
-                &address(8443)?,
-                "--probes-address",
-                &address(8081)?,
-                "--standalone",
-            ])
+            .args(["serve", "--address", &admission, "--probes-address", &probes, "--standalone"])
             .arg(&options.objects)
             .arg("--ca-file")
             .arg(folder.join("ca.crt"))
@@ -364,7 +362,8 @@ fn write_what_next(out: &mut dyn Write, options: &Options, server: &Server) -> R
     writeln!(out, "  curl http://{probes}/metrics")?;
     let (program, pod) = (server.program.display(), options.pod.display());
     writeln!(out, "  {program} mutate -f {pod} --objects {objects} -o explain\n")?;
-    writeln!(out, "Change a file in {objects}: it is taken over within seconds. Ctrl-C ends the server.")?;
+    writeln!(out, "Change a file in {objects}: it is taken over within seconds. The server's log is")?;
+    writeln!(out, "{folder}/server.log. Ctrl-C ends the server.")?;
     Ok(())
 }
 

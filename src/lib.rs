@@ -9,6 +9,7 @@ pub mod config;
 pub mod crd;
 mod files;
 pub mod input;
+mod kinds;
 pub mod metrics;
 pub mod offline;
 pub mod profiles;

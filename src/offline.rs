@@ -11,13 +11,14 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::input::{self, InputError};
+use crate::kinds;
 use crate::profiles;
 use crate::standalone::object_name;
 
 /// Flags that every command without a cluster has.
 #[derive(Debug, clap::Args)]
 pub struct ClusterArgs {
-    /// Manifests that stand for the cluster: files, directories, or - for standard input
+    /// Manifests that stand for the cluster: files, directories (their files, not those below), or - for standard input
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub objects: Vec<PathBuf>,
 
@@ -56,7 +57,10 @@ impl Offline {
         for input::Document { value, origin } in input::read_all(&args.objects)? {
             match read_manifest(&value) {
                 Ok(Some(fact)) => offline.add(fact, value, &origin, &mut places),
-                Ok(None) => {}
+                Ok(None) => {
+                    let meant = kinds::near_miss(&value).map(|meant| format!("{origin}: {meant}"));
+                    offline.notes.extend(meant);
+                }
                 Err(error) => offline.notes.push(format!("{origin}: {error}")),
             }
         }

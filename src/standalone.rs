@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Snapshots;
 use crate::input::{self, InputError};
+use crate::kinds;
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
 
@@ -218,7 +219,12 @@ fn read_facts(files: &[ReadFile]) -> Result<Vec<Fact>, Vec<StandaloneError>> {
         };
         for input::Document { value, origin } in documents {
             match read_manifest(&value) {
-                Ok(None) => tracing::debug!(origin, "not a kind that decisions read; passed over"),
+                Ok(None) => {
+                    tracing::debug!(origin, "not a kind that decisions read; passed over");
+                    if let Some(meant) = kinds::near_miss(&value) {
+                        tracing::warn!(origin, "{meant}");
+                    }
+                }
                 Ok(Some(Fact::BrokenProfile { name, problems })) => {
                     errors.extend(problems.into_iter().map(|problem| StandaloneError::Profile {
                         origin: origin.clone(),

@@ -64,9 +64,28 @@ pub const fn pointer(at: PodAt) -> &'static str {
     }
 }
 
+/// The same as a person writes it: `spec.template`.
+pub fn path(at: PodAt) -> String {
+    pointer(at).trim_start_matches('/').replace('/', ".")
+}
+
+/// Where a manifest that should have a pod template has no containers, as in `spec.template.spec`; nothing for kinds
+/// that have no template.
+pub fn without_containers(manifest: &Value) -> Option<String> {
+    let kind = manifest.get("kind").and_then(Value::as_str)?;
+    let [usual, of_job, bare] = TEMPLATES;
+    let template = match kind {
+        "DaemonSet" | "Deployment" | "Job" | "ReplicaSet" | "ReplicationController" | "StatefulSet" => usual,
+        "CronJob" => of_job,
+        "PodTemplate" => bare,
+        _ => return None,
+    };
+    find(manifest).is_none().then(|| path(PodAt::Template(template)) + ".spec")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{PodAt, find, pod};
+    use super::{PodAt, find, pod, without_containers};
     use serde_json::json;
 
     #[test]
@@ -98,6 +117,28 @@ mod tests {
             ("not even an object", json!([1]), None),
         ] {
             assert_eq!(find(&manifest), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn templates_without_containers() {
+        for (rule, manifest, expected) in [
+            ("no template", json!({"kind": "Deployment", "spec": {}}), Some("spec.template.spec")),
+            (
+                "no list",
+                json!({"kind": "Job", "spec": {"template": {"spec": {"containers": {}}}}}),
+                Some("spec.template.spec"),
+            ),
+            ("a cron job", json!({"kind": "CronJob"}), Some("spec.jobTemplate.spec.template.spec")),
+            ("a pod template", json!({"kind": "PodTemplate"}), Some("template.spec")),
+            (
+                "with containers",
+                json!({"kind": "Job", "spec": {"template": {"spec": {"containers": []}}}}),
+                None,
+            ),
+            ("a kind without template", json!({"kind": "Service"}), None),
+        ] {
+            assert_eq!(without_containers(&manifest).as_deref(), expected, "{rule}");
         }
     }
 

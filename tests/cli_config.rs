@@ -408,6 +408,31 @@ fn certificates_are_judged() {
     }
 }
 
+/// Help is wrapped at 100 columns, and a command that is wrapped cannot be copied.
+#[test]
+fn examples_can_be_copied() {
+    for command in
+        ["serve", "mutate", "review", "validate", "config", "certs", "manifests", "completions", "man"]
+    {
+        let run = plimsoll([command, "--help"]);
+        let examples = run.out.split("EXAMPLES:\n").nth(1).unwrap_or_else(|| panic!("{command}: {run:?}"));
+        let mut goes_on = false;
+        for line in examples.lines() {
+            assert!(line.len() <= 100, "{command}: {line}");
+            let begins =
+                ["  # ", "  plimsoll ", "  curl ", "  source "].iter().any(|begin| line.starts_with(begin));
+            assert!(begins || goes_on, "{command}: the line begins no command: {line:?}");
+            goes_on = line.ends_with('\\');
+        }
+    }
+    let help = plimsoll(["serve", "--help"]).out;
+    assert!(help.contains(
+        "-H 'Content-Type: application/json' \\\n      -d @review.json https://localhost:8443/mutate\n"
+    ));
+    let words: Vec<_> = help.split_whitespace().collect();
+    assert!(words.join(" ").contains("tls.certificate and tls.key of the configuration"), "{help}");
+}
+
 #[test]
 fn wrong_wishes_for_certificates_are_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -74,12 +74,43 @@ fn names_scopes_and_columns() {
     assert_eq!(columns(recommendation), ["Kind", "Target", "Profile", "CPU", "Memory", "Ready", "Age"]);
 }
 
+/// The defaults that the API server fills in are those that hold without it; only what `kubectl get` shows has one, so
+/// that no cell is empty.
+#[test]
+fn what_kubectl_shows_has_its_default_in_the_schema() {
+    fn defaults(path: &str, schema: &Value, found: &mut Map<String, Value>) {
+        if let Some(default) = schema.get("default") {
+            found.insert(path.to_owned(), default.clone());
+        }
+        for (name, property) in schema["properties"].as_object().unwrap_or(&Map::new()) {
+            defaults(&format!("{path}.{name}"), property, found);
+        }
+        for part in ["items", "additionalProperties"] {
+            if let Some(part) = schema.get(part) {
+                defaults(&format!("{path}[]"), part, found);
+            }
+        }
+    }
+    let mut found = Map::new();
+    defaults("", &schema("OvercommitProfile"), &mut found);
+    assert_eq!(
+        Value::Object(found),
+        json!({".spec.apply": true, ".spec.basis": "Request", ".spec.mode": "Off", ".spec.priority": 0})
+    );
+    let mut found = Map::new();
+    defaults("", &schema("Recommendation"), &mut found);
+    assert_eq!(found, Map::new());
+
+    let filled = json!({"apply": true, "basis": "Request", "mode": "Off", "priority": 0});
+    assert_eq!(profile::from_spec("same", &filled), profile::from_spec("same", &json!({})));
+}
+
 /// What the API server refuses in a structural schema, or cannot bound the cost of.
 #[test]
 fn schemas_are_structural_and_bounded() {
     fn check(path: &str, schema: &Value) {
         let has = |key: &str| schema.get(key).is_some();
-        for key in ["nullable", "default", "anyOf", "oneOf", "$ref", "x-kubernetes-preserve-unknown-fields"] {
+        for key in ["nullable", "anyOf", "oneOf", "$ref", "x-kubernetes-preserve-unknown-fields"] {
             assert!(!has(key), "{path}: {key}");
         }
         let described = has("description") || path.ends_with("[]") || path.ends_with("{}");

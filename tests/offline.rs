@@ -170,7 +170,97 @@ fn mutate_explains() {
         "mutate -f - -o explain",
         "{apiVersion: v1, kind: Service, metadata: {name: s}}",
     );
-    assert!(service.out.contains("has no pod"), "{service:?}");
+    assert!(service.out.contains("Service default/s: has no pod"), "{service:?}");
+    for (rule, manifest, expected) in [
+        (
+            "no containers",
+            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {template: {}}}",
+            "Deployment default/d: spec.template.spec has no containers; nothing is changed\n",
+        ),
+        (
+            "a kind without namespace",
+            "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
+            "Namespace shop: has no pod; nothing is changed\n",
+        ),
+    ] {
+        let run = plimsoll(folder.path(), "mutate -f - -o explain", manifest);
+        assert_eq!((run.code, run.out.as_str()), (0, expected), "{rule}: {run:?}");
+    }
+}
+
+#[test]
+fn an_opt_out_that_no_pod_inherits_is_noted() {
+    let folder = folder();
+    let annotation = "annotations: {plimsoll.dev/overcommit: disabled}";
+    let outside = DEPLOYMENT.replace("namespace: shop}", &format!("namespace: shop, {annotation}}}"));
+    let inside =
+        DEPLOYMENT.replace("{labels: {app: web}}", &format!("{{labels: {{app: web}}, {annotation}}}"));
+    let both = outside.replace("{labels: {app: web}}", &format!("{{labels: {{app: web}}, {annotation}}}"));
+    let note = "Deployment shop/web: the annotation plimsoll.dev/overcommit stands in metadata.annotations, where it has no \
+                effect; write it in spec.template.metadata.annotations, which the pods get";
+    for (rule, manifest, applied, noted) in [
+        ("outside", outside, true, true),
+        ("inside", inside, false, false),
+        ("both", both, false, false),
+        ("nowhere", DEPLOYMENT.to_owned(), true, false),
+    ] {
+        let run = plimsoll(folder.path(), "mutate -f - --objects cluster.yaml -o explain", &manifest);
+        assert_eq!(run.out.contains("applied (profile"), applied, "{rule}: {run:?}");
+        assert_eq!(run.err.contains(note), noted, "{rule}: {run:?}");
+    }
+}
+
+#[test]
+fn what_was_meant_to_be_ours_is_pointed_out() {
+    let folder = folder();
+    let slip = "
+apiVersion: plimsol.dev/v1alpha1
+kind: OvercommitProfile
+metadata: {name: slip}
+spec: {mode: Static}
+";
+    let meant = "OvercommitProfile of plimsol.dev/v1alpha1 is not read; OvercommitProfile of plimsoll.dev/v1alpha1 may be meant";
+    std::fs::write(folder.path().join("slip.yaml"), slip).unwrap();
+    let run = plimsoll(folder.path(), "validate -f slip.yaml", "");
+    assert_eq!(run.code, 1, "{run:?}");
+    assert_eq!(run.out, format!("slip.yaml[0]: OvercommitProfile slip: kind: {meant} [kind]\n"));
+    let run = plimsoll(folder.path(), "mutate -f pod.yaml --objects cluster.yaml slip.yaml", "");
+    assert_eq!((run.code, run.err), (0, format!("note: slip.yaml[0]: {meant}\n")));
+}
+
+#[test]
+fn what_is_not_checked_is_counted() {
+    let folder = folder();
+    let service = "\n---\n{apiVersion: v1, kind: Service, metadata: {name: s}}\n---\n";
+    let others = format!("{POD}{service}{POD}");
+    let run = plimsoll(folder.path(), "validate -f cluster.yaml -", &others);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(run.err, "note: not checked: 1 Namespace, 2 Pod, 1 Service\n");
+    assert_eq!(run.out, "3 objects checked, nothing to object to\n");
+
+    let run = plimsoll(folder.path(), "validate -f -", &others);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+    assert!(run.err.contains("note: not checked: 2 Pod, 1 Service\nerror: no object was checked"), "{run:?}");
+}
+
+#[test]
+fn an_object_as_a_whole_has_no_path() {
+    let folder = folder();
+    for (rule, manifest, expected) in [
+        (
+            "no kind",
+            "{apiVersion: v1, metadata: {name: x}}",
+            "standard input[0]: object without kind: this is no Kubernetes object: kind is missing [object]\n",
+        ),
+        (
+            "no name",
+            "{apiVersion: v1, kind: LimitRange}",
+            "standard input[0]: LimitRange: this is no Kubernetes object: metadata.name is missing [object]\n",
+        ),
+    ] {
+        let run = plimsoll(folder.path(), "validate -f -", manifest);
+        assert_eq!((run.code, run.out.as_str()), (1, expected), "{rule}: {run:?}");
+    }
 }
 
 #[test]

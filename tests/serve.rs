@@ -412,7 +412,8 @@ fn what_is_wrong_at_the_start_ends_it_with_a_reason() {
                 c.env("PLIMSOLL_TLS__CERTIFICATE", "/nonexistent");
             }),
             2,
-            "/nonexistent",
+            "/nonexistent: No such file or directory (os error 2); check that the file is mounted and readable, or set \
+             tls.certificate and tls.key (`plimsoll certs` makes them)",
         ),
         (
             "CA of files",

@@ -7,11 +7,7 @@ use plimsoll_core::admission::{Decision, Outcome};
 use super::{CliError, table};
 
 /// Writes what was decided about the pod of an object, and why.
-pub(super) fn write(out: &mut dyn Write, title: &str, decision: Option<&Decision>) -> Result<(), CliError> {
-    let Some(decision) = decision else {
-        writeln!(out, "{title}: has no pod; nothing is changed")?;
-        return Ok(());
-    };
+pub(super) fn write(out: &mut dyn Write, title: &str, decision: &Decision) -> Result<(), CliError> {
     let profile = decision.answer.profile.as_deref();
     match (decision.answer.outcome, profile) {
         (Outcome::Skipped(skip), Some(profile)) => {

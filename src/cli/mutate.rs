@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use plimsoll_core::admission::{Decision, Operation, Outcome, patch_to_json};
+use plimsoll_core::keys::OVERCOMMIT;
 use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests};
 use serde_json::{Value, json};
 
 use super::{CliError, Context, Exit, examples, explain, standard_input_once};
 use crate::input;
+use crate::kinds;
 use crate::offline::{self, Offline};
 use crate::template::{self, PodAt};
 
@@ -22,7 +24,7 @@ use crate::template::{self, PodAt};
     "the JSON Patch that the API server would get" => "plimsoll mutate -f pod.yaml --objects cluster/ -o patch",
 ))]
 pub(super) struct Args {
-    /// Manifests: files, directories, or - for standard input
+    /// Manifests: files, directories (their files, not those below), or - for standard input
     #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
     filename: Vec<PathBuf>,
 
@@ -44,7 +46,8 @@ enum Form {
     Yaml,
     /// The same as JSON
     Json,
-    /// The JSON Patch of the pod
+    /// The JSON Patch of the pod: of the pod template where there is one, with its paths relative to that. Several
+    /// manifests give one line each, with the object's name
     Patch,
     /// Per container and resource: original, result, rule, why
     Explain,
@@ -69,6 +72,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     offline.notes.iter().for_each(|note| ctx.note(note));
     let judged: Vec<Judged> =
         documents.into_iter().map(|document| judge(document.value, &offline, &args.namespace)).collect();
+    for judged in &judged {
+        if let Some(note) = judged.misplaced_opt_out() {
+            ctx.note(&format!("{}: {note}", judged.title));
+        }
+    }
     for (judged, warning) in judged.iter().flat_map(|j| j.warnings().map(move |w| (j, w))) {
         ctx.note(&format!("{}: {warning}", judged.title));
     }
@@ -94,11 +102,13 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 if index > 0 {
                     writeln!(ctx.out)?;
                 }
-                explain::write(
-                    ctx.out,
-                    &judged.title,
-                    judged.decision.as_ref().map(|(_, decision)| decision),
-                )?;
+                if let Some((_, decision)) = &judged.decision {
+                    explain::write(ctx.out, &judged.title, decision)?;
+                    continue;
+                }
+                let why = template::without_containers(&judged.manifest)
+                    .map_or_else(|| "has no pod".to_owned(), |path| format!("{path} has no containers"));
+                writeln!(ctx.out, "{}: {why}; nothing is changed", judged.title)?;
             }
         }
     }
@@ -116,7 +126,10 @@ fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged 
         "" => format!("{}*", text("/metadata/generateName")),
         name => name.to_owned(),
     };
-    let title = format!("{} {namespace}/{name}", text("/kind"));
+    let title = match text("/kind") {
+        kind if kinds::is_cluster_scoped(kind) => format!("{kind} {name}"),
+        kind => format!("{kind} {namespace}/{name}"),
+    };
     let decision = template::find(&manifest).map(|at| {
         let pod = template::pod(&manifest, at);
         (at, offline.decide(&Pruned::of(&pod), &namespace))
@@ -131,6 +144,23 @@ impl Judged {
 
     fn warnings(&self) -> impl Iterator<Item = &str> {
         self.decision.iter().flat_map(|(_, decision)| &decision.answer.warnings).map(String::as_str)
+    }
+
+    /// Said to whoever opts out by an annotation of the object that has the pod template, which no pod inherits.
+    fn misplaced_opt_out(&self) -> Option<String> {
+        let Some((at @ PodAt::Template(_), _)) = &self.decision else { return None };
+        let has = |object: &Value| {
+            let annotations = object.pointer("/metadata/annotations");
+            annotations.is_some_and(|annotations| annotations.get(OVERCOMMIT).is_some())
+        };
+        let template = self.manifest.pointer(template::pointer(*at))?;
+        (has(&self.manifest) && !has(template)).then(|| {
+            let path = template::path(*at);
+            format!(
+                "the annotation {OVERCOMMIT} stands in metadata.annotations, where it has no effect; write it in \
+                 {path}.metadata.annotations, which the pods get"
+            )
+        })
     }
 
     /// The manifest with the patch applied to its pod, and a pod with what the API server would default after it.

@@ -25,7 +25,7 @@ use crate::config::{
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
 use crate::server::health;
-use crate::server::tls::wall_clock;
+use crate::server::tls::{TlsError, wall_clock};
 use crate::server::{
     self, CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
 };
@@ -48,17 +48,18 @@ const STANDALONE_DEFAULTS: [(&str, &str); 4] = [
 
 /// Run the admission server
 ///
-/// In a cluster, objects are watched through the API server. With --standalone they come from the manifests of a
-/// folder, and certificates are made on the fly unless tls.source is set.
+/// In a cluster, objects are watched through the API server, and the certificate is read from tls.certificate and
+/// tls.key of the configuration, which must be there (`plimsoll certs` makes them). With --standalone the objects come
+/// from the manifests of a folder, and certificates are made on the fly unless tls.source is set.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "in a cluster" => "plimsoll serve --config /etc/plimsoll/config/config.yaml",
     "on this machine, without a cluster" => "plimsoll serve --standalone examples/standalone --ca-file ca.crt",
-    "ask the latter" => "curl --cacert ca.crt -H 'Content-Type: application/json' -d @review.json https://localhost:8443/mutate",
+    "ask the latter" => "curl --cacert ca.crt -H 'Content-Type: application/json' \\\n      -d @review.json https://localhost:8443/mutate",
     "against the cluster of a kubeconfig" => "plimsoll serve --kubeconfig ~/.kube/config --context staging",
 ))]
 pub(super) struct Args {
-    /// Run without a cluster, on the manifests in this folder; changes are taken over
+    /// Run without a cluster, on the manifests in this folder, not those below it; changes are taken over
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
     standalone: Option<PathBuf>,
 
@@ -158,7 +159,7 @@ async fn serve(
     let tasks = Tasks::new(readiness.clone());
 
     let certificates = CertificateStore::open(tls_options(&config), wall_clock(), Arc::clone(&metrics))
-        .map_err(|error| CliError::Usage(error.to_string()))?;
+        .map_err(|error| CliError::Usage(with_way_out(&error)))?;
     if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
         files::write(path, ca)?;
     }
@@ -213,6 +214,14 @@ async fn serve(
     said.await.map_err(anyhow::Error::new)??;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The error, and for a pair that is not there what to do about it at the start.
+fn with_way_out(error: &TlsError) -> String {
+    let missing = matches!(error, TlsError::Read { what: "certificate" | "key", .. });
+    let way_out =
+        if missing { ", or set tls.certificate and tls.key (`plimsoll certs` makes them)" } else { "" };
+    format!("{error}{way_out}")
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {

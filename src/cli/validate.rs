@@ -11,18 +11,20 @@ use serde_json::{Value, json};
 use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::config::{self, ConfigErrors};
 use crate::input::{self, Document};
+use crate::kinds;
 
 /// Check profiles, recommendations, LimitRanges and configuration files
 ///
 /// Every violation is named with its path and rule. A document without kind is taken for a configuration file.
-/// Exit code 0: nothing to object to; 1: there are violations; 2: the input cannot be read.
+/// Exit code 0: nothing to object to; 1: there are violations; 2: the input cannot be read, or
+/// holds nothing that is checked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "check a profile before it is applied" => "plimsoll validate -f profile.yaml",
     "for a program" => "plimsoll validate -f manifests/ -o json",
 ))]
 pub(super) struct Args {
-    /// What to check: files, directories, or - for standard input
+    /// What to check: files, directories (their files, not those below), or - for standard input
     #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
     filename: Vec<PathBuf>,
 
@@ -61,25 +63,36 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     }
     let mut violations = Vec::new();
     let mut checked = 0_usize;
+    let mut passed_over: BTreeMap<String, usize> = BTreeMap::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for document in &documents {
         let object = object_name(&document.value);
-        match check(document)? {
-            Some(problems) => {
-                checked += 1;
-                violations.extend(problems.into_iter().map(|problem| Violation {
-                    origin: document.origin.clone(),
-                    object: object.clone(),
-                    problem,
-                }));
-                if let Some(first) = seen.insert(object.clone(), document.origin.clone()) {
-                    let problem =
-                        Problem::new("metadata.name", "duplicate", format!("stands in {first} as well"));
-                    violations.push(Violation { origin: document.origin.clone(), object, problem });
-                }
-            }
-            None => ctx.note(&format!("{}: {object} is of a kind that is not checked", document.origin)),
+        let Some(problems) = check(document)? else {
+            let kind = document.value.get("kind").and_then(Value::as_str).unwrap_or_default();
+            *passed_over.entry(kind.to_owned()).or_default() += 1;
+            continue;
+        };
+        checked += 1;
+        violations.extend(problems.into_iter().map(|problem| Violation {
+            origin: document.origin.clone(),
+            object: object.clone(),
+            problem,
+        }));
+        if let Some(first) = seen.insert(object.clone(), document.origin.clone()) {
+            let problem = Problem::new("metadata.name", "duplicate", format!("stands in {first} as well"));
+            violations.push(Violation { origin: document.origin.clone(), object, problem });
         }
+    }
+    if !passed_over.is_empty() {
+        let kinds: Vec<_> = passed_over.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        ctx.note(&format!("not checked: {}", kinds.join(", ")));
+    }
+    if checked == 0 {
+        return Err(CliError::Usage(
+            "no object was checked; what is checked are OvercommitProfile, Recommendation, LimitRange, and \
+             configuration files, which have no kind"
+                .to_owned(),
+        ));
     }
     match args.output {
         Form::Json => {
@@ -89,7 +102,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         }
         Form::Text => {
             for Violation { origin, object, problem } in &violations {
-                writeln!(ctx.out, "{origin}: {object}: {problem}")?;
+                let Problem { path, rule, message } = problem;
+                let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
+                writeln!(ctx.out, "{origin}: {object}: {place}{message} [{rule}]")?;
             }
             if violations.is_empty() {
                 let plural = if checked == 1 { "" } else { "s" };
@@ -108,7 +123,8 @@ fn check(document: &Document) -> Result<Option<Vec<Problem>>, CliError> {
     }
     Ok(match read_manifest(value) {
         Ok(Some(Fact::BrokenProfile { problems, .. })) => Some(problems),
-        Ok(Some(Fact::Namespace(_) | Fact::Owned(_)) | None) => None,
+        Ok(None) => kinds::near_miss(value).map(|meant| vec![Problem::new("kind", "kind", meant)]),
+        Ok(Some(Fact::Namespace(_) | Fact::Owned(_))) => None,
         Ok(Some(_)) => Some(Vec::new()),
         Err(ManifestError::Field { path, message, .. }) => Some(vec![Problem::new(path, "object", message)]),
         Err(error) => Some(vec![Problem::new("", "object", error.to_string())]),
@@ -130,9 +146,12 @@ fn configuration(origin: &str, tree: &Value) -> Result<Vec<Problem>, CliError> {
 fn object_name(value: &Value) -> String {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     match (text("/kind"), text("/metadata/namespace"), text("/metadata/name")) {
+        (None, _, _) if value.get("apiVersion").is_some() => "object without kind".to_owned(),
         (None, _, _) => "configuration".to_owned(),
-        (Some(kind), Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
-        (Some(kind), None, Some(name)) => format!("{kind} {name}"),
+        (Some(kind), Some(namespace), Some(name)) if !kinds::is_cluster_scoped(kind) => {
+            format!("{kind} {namespace}/{name}")
+        }
+        (Some(kind), _, Some(name)) => format!("{kind} {name}"),
         (Some(kind), _, None) => kind.to_owned(),
     }
 }

@@ -25,6 +25,7 @@ pub use checked::{
 };
 pub use error::{ConfigErrors, Origin, Violation};
 pub use keys::environment_name;
+pub(crate) use keys::nearest;
 pub use layers::{Flag, Sources};
 pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};
 

@@ -38,6 +38,7 @@ use super::schema;
 pub struct OvercommitProfileSpec {
     /// The highest matching profile wins; at equal priority the name that sorts first. Default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 0))]
     pub priority: Option<i32>,
     /// Which pods. All given parts must hold; an absent part holds for every pod.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
@@ -45,12 +46,15 @@ pub struct OvercommitProfileSpec {
     /// How requests are lowered. Off: not at all. Static: by factors. Dynamic: by recommendations from measured
     /// usage. StaticThenDynamic: by recommendations where there are usable ones, else by factors. Default Off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "Off"))]
     pub mode: Option<Mode>,
     /// False: recommendations are made and can be read, pods are not changed. Default true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
     pub apply: Option<bool>,
     /// The figure that the utilisation target of a HorizontalPodAutoscaler is meant against. Default Request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "Request"))]
     pub basis: Option<Basis>,
     /// Lowering by fixed factors.
     #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]

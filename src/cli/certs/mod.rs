@@ -19,7 +19,7 @@ use crate::config::{is_host, is_label};
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = examples!(
-        "for trying it on this machine" => "plimsoll certs --dir certs/local",
+        "for trying it on this machine" => "plimsoll certs --dir out",
         "for the Service of an installation" => "plimsoll certs --dir out --service plimsoll --namespace plimsoll-system",
         "for other names, for 90 days" => "plimsoll certs --dir out --name plimsoll.example.org --name 192.0.2.7 --days 90",
         "what is in these files" => "plimsoll certs inspect out/tls.crt out/tls.key",
