@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plimsoll_core::admission::{Decision, Operation, Outcome, patch_to_json};
+use plimsoll_core::admission::{self as core, Decision, Operation, Outcome, Skip, patch_to_json};
 use plimsoll_core::keys::OVERCOMMIT;
 use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests};
 use serde_json::{Value, json};
@@ -58,6 +58,7 @@ struct Judged {
     title: String,
     manifest: Value,
     decision: Option<(PodAt, Decision)>,
+    why_no_profile: Vec<String>,
     namespace: String,
 }
 
@@ -104,6 +105,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 }
                 if let Some((_, decision)) = &judged.decision {
                     explain::write(ctx.out, &judged.title, decision)?;
+                    for reason in &judged.why_no_profile {
+                        writeln!(ctx.out, "  {reason}")?;
+                    }
                     continue;
                 }
                 let why = template::without_containers(&judged.manifest)
@@ -130,11 +134,17 @@ fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged 
         kind if kinds::is_cluster_scoped(kind) => format!("{kind} {name}"),
         kind => format!("{kind} {namespace}/{name}"),
     };
+    let mut why_no_profile = Vec::new();
     let decision = template::find(&manifest).map(|at| {
         let pod = template::pod(&manifest, at);
-        (at, offline.decide(&Pruned::of(&pod), &namespace))
+        let pod = Pruned::of(&pod);
+        let decision = offline.decide(&pod, &namespace);
+        if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
+            why_no_profile = core::why_no_profile(&pod, &namespace, &offline.context());
+        }
+        (at, decision)
     });
-    Judged { title, manifest, decision, namespace }
+    Judged { title, manifest, decision, why_no_profile, namespace }
 }
 
 impl Judged {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::objects::{Fact, ManifestError, read_manifest};
 use plimsoll_core::problem::Problem;
+use plimsoll_core::profile::advice;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -66,6 +67,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let mut passed_over: BTreeMap<String, usize> = BTreeMap::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for document in &documents {
+        if let Ok(Some(Fact::Profile(profile))) = read_manifest(&document.value) {
+            for remark in advice(&profile) {
+                ctx.note(&format!("{}: OvercommitProfile {}: {remark}", document.origin, profile.name));
+            }
+        }
         let object = object_name(&document.value);
         let Some(problems) = check(document)? else {
             let kind = document.value.get("kind").and_then(Value::as_str).unwrap_or_default();
