@@ -29,12 +29,13 @@ pub(crate) struct Results {
     pub(crate) resident_kib: Vec<Resident>,
 }
 
-/// The two servers, with as many requests as they can answer.
+/// The servers, with as many requests as they can answer.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Comparison {
     /// Which cores the servers and the client had.
     pub(crate) cores: &'static str,
     pub(crate) echo: Side,
+    pub(crate) json_echo: Side,
     pub(crate) plimsoll: Side,
     /// Throughput of Plimsoll by that of the echo: the median of the rounds' ratios.
     pub(crate) throughput_ratio: f64,
@@ -42,7 +43,7 @@ pub(crate) struct Comparison {
     pub(crate) cpu_ratio: f64,
 }
 
-/// One of the two servers over all rounds.
+/// One of the servers over all rounds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Side {
     /// Median of the rounds.
@@ -91,6 +92,7 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Echo => "bare echo",
+            Self::JsonEcho => "echo that reads JSON",
             Self::Plimsoll => "plimsoll",
         }
     }
@@ -105,14 +107,14 @@ pub(crate) fn run(options: &Options, programs: &Programs) -> anyhow::Result<Resu
     let mut closed_loop = Vec::new();
     let last = machine::cores() - 1;
     if last > 0 && machine::pin(&last.to_string()) {
-        let servers = start_both(programs, Some(0))?;
+        let servers = start_all(programs, Some(0))?;
         let cores = "server on one core, client on another";
         closed_loop.push(compare(options, cores, &servers, &runtime()?)?);
         machine::pin(&format!("0-{last}"));
     } else {
         say("no second core, or no taskset: servers and client share what there is");
     }
-    let servers = start_both(programs, None)?;
+    let servers = start_all(programs, None)?;
     std::thread::sleep(SETTLE);
     let idle = resident(&servers)?;
     let runtime = runtime()?;
@@ -140,11 +142,12 @@ pub(crate) fn run(options: &Options, programs: &Programs) -> anyhow::Result<Resu
     })
 }
 
-fn start_both(programs: &Programs, core: Option<usize>) -> anyhow::Result<[Server; 2]> {
-    Ok([Server::start(programs, Kind::Echo, core)?, Server::start(programs, Kind::Plimsoll, core)?])
+fn start_all(programs: &Programs, core: Option<usize>) -> anyhow::Result<[Server; 3]> {
+    let start = |kind| Server::start(programs, kind, core);
+    Ok([start(Kind::Echo)?, start(Kind::JsonEcho)?, start(Kind::Plimsoll)?])
 }
 
-fn resident(servers: &[Server; 2]) -> anyhow::Result<Vec<u64>> {
+fn resident(servers: &[Server; 3]) -> anyhow::Result<Vec<u64>> {
     servers.iter().map(Server::resident).collect()
 }
 
@@ -156,10 +159,10 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 fn compare(
     options: &Options,
     cores: &'static str,
-    servers: &[Server; 2],
+    servers: &[Server; 3],
     runtime: &Runtime,
 ) -> anyhow::Result<Comparison> {
-    let mut sides = [(Vec::new(), Latencies::default()), (Vec::new(), Latencies::default())];
+    let mut sides: [(Vec<Round>, Latencies); 3] = Default::default();
     for number in 1..=options.rounds {
         for (server, (rounds, latencies)) in servers.iter().zip(&mut sides) {
             machine::wait_until_quiet(Duration::from_secs_f64(options.quiet_wait))?;
@@ -179,7 +182,7 @@ fn compare(
             latencies.append(noted);
         }
     }
-    let [echo, plimsoll] = sides.map(|(rounds, latencies)| side(rounds, latencies));
+    let [echo, json_echo, plimsoll] = sides.map(|(rounds, latencies)| side(rounds, latencies));
     let ratios = plimsoll.rounds.iter().zip(&echo.rounds);
     Ok(Comparison {
         cores,
@@ -188,6 +191,7 @@ fn compare(
         ),
         cpu_ratio: echo.cpu_us_per_request / plimsoll.cpu_us_per_request,
         echo,
+        json_echo,
         plimsoll,
     })
 }

@@ -1,8 +1,8 @@
-//! The server under load, over TLS, next to a bare server that only echoes the uid.
+//! The server under load, over TLS, next to bare servers that only echo the uid.
 //!
-//! `make bench-load`; what the figures mean is in `docs/benchmarks.md`. Both servers run as processes of their own
-//! with the same certificate and runtime settings, and take turns in short rounds, so that whatever else the
-//! machine does meets both.
+//! `make bench-load`; what the figures mean is in `docs/benchmarks.md`. All servers run as processes of their own
+//! with the same TLS and runtime settings, and take turns in short rounds, so that whatever else the
+//! machine does meets all of them.
 
 #[path = "../data/mod.rs"]
 mod data;
@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How hard, how long, and where the results go.
 #[derive(Clone, Debug, Parser)]
-#[command(about = "Load on the server and on a bare echo server, in turns")]
+#[command(about = "Load on the server and on bare echo servers, in turns")]
 struct Options {
     /// Connections, each with one request at a time
     #[arg(long, default_value_t = 32)]
@@ -67,6 +67,9 @@ struct Options {
     /// Be the echo server, and write CA and ports into this folder
     #[arg(long, value_name = "DIR", hide = true)]
     echo: Option<PathBuf>,
+    /// As the echo server, read each body as JSON
+    #[arg(long, hide = true, requires = "echo")]
+    json_echo: bool,
 }
 
 impl Options {
@@ -78,7 +81,7 @@ impl Options {
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     if let Some(folder) = &options.echo {
-        return echo::run(folder);
+        return echo::run(folder, options.json_echo);
     }
     let own = std::env::current_exe().context("the own program is not found")?;
     // target/release/examples/load
