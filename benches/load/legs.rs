@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
@@ -14,6 +15,8 @@ use crate::scrape::{Histogram, ServerSide};
 use crate::server::{Kind, Programs, Server};
 
 const STARTS: usize = 5;
+/// A round counts as undisturbed if others used no more than this of a core.
+const QUIET_CORES: f64 = 0.1;
 /// What a server may still do after it said that it is ready.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -121,8 +124,8 @@ pub(crate) fn run(options: &Options, programs: &Programs) -> anyhow::Result<Resu
     let mut paced = Vec::new();
     for server in &servers {
         say(&format!("{}: {} requests a second", server.kind.name(), options.rate));
-        machine::wait_until_quiet(Duration::from_secs_f64(options.quiet_wait))?;
-        paced.push(runtime.block_on(pace(options, server))?);
+        let (_, leg) = quietest(options, || runtime.block_on(pace(options, server)))?;
+        paced.push(leg);
     }
     closed_loop.push(compare(options, "server and client share all cores", &servers, &runtime)?);
     let after = resident(&servers)?;
@@ -165,11 +168,12 @@ fn compare(
     let mut sides: [(Vec<Round>, Latencies); 3] = Default::default();
     for number in 1..=options.rounds {
         for (server, (rounds, latencies)) in servers.iter().zip(&mut sides) {
-            machine::wait_until_quiet(Duration::from_secs_f64(options.quiet_wait))?;
-            let (round, noted) = runtime.block_on(async {
-                let load = Load::closed_loop(&Target::new(server)?, options.connections).await?;
-                let (warm_up, measured) = options.round();
-                measure(server, load, warm_up, measured).await
+            let (round, noted) = quietest(options, || {
+                runtime.block_on(async {
+                    let load = Load::closed_loop(&Target::new(server)?, options.connections).await?;
+                    let (warm_up, measured) = options.round();
+                    measure(server, load, warm_up, measured).await
+                })
             })?;
             say(&format!(
                 "{cores}: round {number}, {}: {:.0} requests/s, {:.1} us of CPU each, others use {:.2} cores",
@@ -194,6 +198,26 @@ fn compare(
         json_echo,
         plimsoll,
     })
+}
+
+/// Measures, and measures again where something else used the machine; what was disturbed least counts.
+fn quietest<T>(
+    options: &Options,
+    mut measure: impl FnMut() -> anyhow::Result<(Round, T)>,
+) -> anyhow::Result<(Round, T)> {
+    let mut best = None;
+    for _ in 0..=options.retries {
+        machine::wait_until_quiet(Duration::from_secs_f64(options.quiet_wait))?;
+        let (round, rest) = measure()?;
+        let others = round.others_cores;
+        if best.as_ref().is_none_or(|(best, _): &(Round, T)| others < best.others_cores) {
+            best = Some((round, rest));
+        }
+        if others < QUIET_CORES {
+            break;
+        }
+    }
+    best.context("nothing was measured")
 }
 
 fn side(rounds: Vec<Round>, latencies: Latencies) -> Side {
@@ -245,7 +269,7 @@ async fn measure(
     Ok((round, latencies))
 }
 
-async fn pace(options: &Options, server: &Server) -> anyhow::Result<Paced> {
+async fn pace(options: &Options, server: &Server) -> anyhow::Result<(Round, Paced)> {
     let load = Load::paced(&Target::new(server)?, options.connections, options.rate).await?;
     let warm_up = options.round().0;
     tokio::time::sleep(warm_up).await;
@@ -257,12 +281,13 @@ async fn pace(options: &Options, server: &Server) -> anyhow::Result<Paced> {
         (Some(before), Some(after)) => Some(after.since(&before)?),
         _ => None,
     };
-    Ok(Paced {
+    let paced = Paced {
         server: server.kind.name(),
         requests_per_second: round.requests_per_second,
         latency_us: latencies.percentiles(),
         cpu_us_per_request: round.cpu_us_per_request,
         others_cores: round.others_cores,
         server_side,
-    })
+    };
+    Ok((round, paced))
 }

@@ -38,10 +38,10 @@ struct Options {
     #[arg(long, default_value_t = 6)]
     rounds: usize,
     /// Seconds of a round that are measured
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Seconds before that
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 0.5)]
     warm_up: f64,
     /// Requests a second of the paced leg
     #[arg(long, default_value_t = 2000)]
@@ -52,6 +52,9 @@ struct Options {
     /// The longest to wait before each round for the machine to be idle, in seconds
     #[arg(long, default_value_t = 30.0)]
     quiet_wait: f64,
+    /// How often a round is tried again because others used the machine meanwhile; the quietest try counts
+    #[arg(long, default_value_t = 3)]
+    retries: usize,
     /// Where the results go as JSON [default: load.json in the target folder]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
