@@ -16,4 +16,5 @@ pub mod server;
 pub mod standalone;
 pub mod telemetry;
 pub mod template;
+pub mod usage;
 pub mod yaml;

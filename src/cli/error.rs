@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::config::ConfigErrors;
 use crate::input::InputError;
+use crate::usage::UsageError;
 
 /// How a command ended when it could do its work, and the codes of all endings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,9 @@ pub enum CliError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// Usage cannot be read.
+    #[error(transparent)]
+    UsageFile(#[from] UsageError),
     /// Anything that failed although the input was right.
     #[error("{0:#}")]
     Runtime(#[from] anyhow::Error),
@@ -57,7 +61,7 @@ impl CliError {
     /// The exit code of the error.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) | Self::Input(_) | Self::Config(_) => Exit::Usage,
+            Self::Usage(_) | Self::Input(_) | Self::Config(_) | Self::UsageFile(_) => Exit::Usage,
             Self::Runtime(_) => Exit::Failed,
         }
     }

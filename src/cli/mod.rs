@@ -13,6 +13,7 @@ mod man;
 mod manifests;
 mod mutate;
 mod output;
+mod recommend;
 mod review;
 mod serve;
 mod validate;
@@ -94,6 +95,7 @@ enum Command {
     Mutate(mutate::Args),
     Review(review::Args),
     Validate(validate::Args),
+    Recommend(Box<recommend::Args>),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -107,6 +109,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Mutate(args) => mutate::run(&args, ctx),
         Command::Review(args) => review::run(&args, ctx),
         Command::Validate(args) => validate::run(&args, ctx),
+        Command::Recommend(args) => recommend::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

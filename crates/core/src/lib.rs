@@ -16,3 +16,4 @@ pub mod pod;
 pub mod problem;
 pub mod profile;
 pub mod resource;
+pub mod usage;

@@ -245,6 +245,12 @@ fn which_pods_are_skipped() {
             "skipped_pod_opt_out",
         ),
         (
+            "a value that is no string opts nobody out",
+            annotated(&json!({"plimsoll.dev/overcommit": false})),
+            vec![spec(json!({}))],
+            "applied",
+        ),
+        (
             "S17 nonsense",
             annotated(&json!({"plimsoll.dev/overcommit": "nonsense"})),
             vec![spec(json!({}))],
@@ -336,6 +342,13 @@ fn an_opt_out_that_is_not_understood_or_not_allowed_is_warned_about() {
     };
     assert!(warning("nonsense", json!({})).contains("\"nonsense\" is ignored"));
     assert!(warning("disabled", json!({"optOut": "None"})).contains("does not allow it"));
+    let label = merged(&s1(), &json!({"metadata": {"labels": {"plimsoll.dev/overcommit": "off"}}}));
+    let labelled = answer(&review(&label, &json!({})), &[profile(&vector_spec())]);
+    assert_eq!(
+        labelled["response"]["auditAnnotations"]["decision"], "applied",
+        "a pod opts out by an annotation"
+    );
+    assert!(labelled["response"]["warnings"][0].as_str().unwrap().contains("label"));
     let long = warning(&"x\ny".repeat(300), json!({}));
     assert!(
         long.len() <= 256 && !long.chars().any(char::is_control) && long.contains("is ignored"),

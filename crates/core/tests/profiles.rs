@@ -107,7 +107,11 @@ fn bad_profiles() {
         (json!([]), "spec", "not an object"),
         (json!({"modes": "Static"}), "spec.modes", "unknown field"),
         (json!({"mode": "static"}), "spec.mode", "Off, Static, Dynamic, StaticThenDynamic"),
-        (json!({"mode": true}), "spec.mode", "write it in quotes"),
+        (
+            json!({"mode": true}),
+            "spec.mode",
+            "Off, Static, Dynamic, StaticThenDynamic; write the word in quotes",
+        ),
         (json!({"apply": "yes"}), "spec.apply", "neither true nor false"),
         (json!({"priority": 1.5}), "spec.priority", "whole number"),
         (json!({"priority": 3_000_000_000_i64}), "spec.priority", "whole number"),
@@ -119,6 +123,12 @@ fn bad_profiles() {
         (json!({"match": {"pools": "x"}}), "spec.match.pools", "not a list"),
         (json!({"match": {"pools": ["a b"]}}), "spec.match.pools[0]", "label value"),
         (json!({"match": {"pools": ["a", 1]}}), "spec.match.pools[1]", "not a string"),
+        (json!({"match": {"pools": ["a", "a"]}}), "spec.match.pools[1]", "twice"),
+        (
+            json!({"match": {"podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}}}),
+            "spec.match.podSelector.matchExpressions[0].values[0]",
+            "not a label value",
+        ),
         (
             json!({"match": {"workloadKinds": ["deployments.apps"]}}),
             "spec.match.workloadKinds[0]",
@@ -192,7 +202,7 @@ fn bad_profiles() {
             "write it in quotes",
         ),
         (json!({"dynamic": {"margin": {"cpu": "-50m"}}}), "spec.dynamic.margin.cpu", "negative"),
-        (json!({"dynamic": {"cpuSampleWeight": "Usage"}}), "spec.dynamic.cpuSampleWeight", "1.15"),
+        (json!({"dynamic": {"cpuSampleWeight": "Usage"}}), "spec.dynamic.cpuSampleWeight", "0.5"),
         (
             json!({"dynamic": {"memorySamples": "Peak"}}),
             "spec.dynamic.memorySamples",

@@ -1,6 +1,5 @@
 //! `/mutate`: which pods are changed, and the answer.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -165,6 +164,37 @@ pub fn decide(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Decis
     answer(pod, &received, profile, plan, warnings)
 }
 
+/// Why no profile matches a pod: of each profile, in the order in which they are asked, the part that does
+/// not hold.
+pub fn why_no_profile(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Vec<String> {
+    let Ok(view) = PodView::read(pod) else { return Vec::new() };
+    let unlabelled = Namespace::default();
+    let found = context.namespace.or_else(|| context.objects.namespace(namespace).map(Arc::as_ref));
+    let home = found.unwrap_or(&unlabelled);
+    let workload = topmost_owner(&view, namespace, context.objects);
+    let candidate = Candidate {
+        namespace_labels: &home.labels,
+        labels: &view.labels,
+        pool: pool(&view, home),
+        workload_kind: &workload.kind,
+    };
+    let mut reasons: Vec<String> = context
+        .objects
+        .profiles()
+        .iter()
+        .filter_map(|profile| {
+            Some(format!("profile {}: {}", profile.name, profile.matches.mismatch(&candidate)?))
+        })
+        .collect();
+    if reasons.is_empty() {
+        reasons.push("there are no profiles".to_owned());
+    }
+    if found.is_none() {
+        reasons.push(format!("namespace {namespace} is not among the objects: taken as without labels"));
+    }
+    reasons
+}
+
 fn why_not(
     profile: &Profile,
     pod: &PodView<'_>,
@@ -256,15 +286,24 @@ impl OptOuts {
                 false
             }
         };
-        let on_pod: Option<Cow<'_, str>> =
-            match pod.annotations.and_then(|annotations| annotations.get(keys::OVERCOMMIT)) {
-                None | Some(Json::Null) => None,
-                Some(Json::Text(text)) => Some(text.as_ref().into()),
-                Some(other) => Some(Cow::from(other.to_string())),
-            };
-        let by_pod = opts_out(on_pod.as_deref(), "annotation");
+        let annotation = pod.annotations.and_then(|annotations| annotations.get(keys::OVERCOMMIT));
+        let by_pod = opts_out(annotation.and_then(Json::as_str), "annotation");
         let by_annotation = opts_out(of(&namespace.annotations).as_deref(), "namespace annotation");
         let by_label = opts_out(of(&namespace.labels).as_deref(), "namespace label");
+        match annotation {
+            None | Some(Json::Null | Json::Text(_)) => {}
+            // Offline only: an API server refuses such a pod.
+            Some(other) => warnings.push(format!(
+                "plimsoll: annotation {}: {other} is not a string and is ignored; write it in quotes",
+                keys::OVERCOMMIT
+            )),
+        }
+        if pod.label(keys::OVERCOMMIT).is_some() {
+            warnings.push(format!(
+                "plimsoll: the pod's label {} is ignored; a pod opts out by an annotation",
+                keys::OVERCOMMIT
+            ));
+        }
         Self { pod: by_pod, namespace: by_annotation || by_label }
     }
 

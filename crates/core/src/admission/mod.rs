@@ -14,7 +14,9 @@ mod self_check;
 mod skip;
 mod validate;
 
-pub use decide::{AbsentNamespace, Context, Decision, Settings, decide, mutate, needs_namespace};
+pub use decide::{
+    AbsentNamespace, Context, Decision, Settings, decide, mutate, needs_namespace, why_no_profile,
+};
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Outcome, write};

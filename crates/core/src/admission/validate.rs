@@ -20,8 +20,12 @@ pub fn validate(review: &Review<'_>) -> Answer {
         return Answer::allow(Outcome::Skipped(Skip::Operation));
     }
     let object = review.object.as_ref().map_or(Value::Null, |object| object.0.to_value());
-    let Err(problems) = profile::from_manifest(&object) else {
-        return Answer::allow(Outcome::Unchanged);
+    let problems = match profile::from_manifest(&object) {
+        Err(problems) => problems,
+        Ok(profile) => {
+            let warnings = profile::advice(&profile).into_iter().map(|remark| format!("plimsoll: {remark}"));
+            return Answer { warnings: warnings.collect(), ..Answer::allow(Outcome::Unchanged) };
+        }
     };
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(&review.name);
     let message = format!("OvercommitProfile {name:?} is not valid: {}", join(&problems));

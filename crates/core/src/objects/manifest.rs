@@ -13,6 +13,7 @@ use crate::objects::{
 };
 use crate::pod::Workload;
 use crate::pod::{controller, group_of};
+use crate::problem::Problem;
 use crate::profile;
 use crate::resource::Resource;
 
@@ -52,7 +53,20 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
     let name = text("/metadata/name").map(str::to_owned);
     let named = || name.clone().ok_or(ManifestError::NoObject { missing: "metadata.name" });
     let namespace = || text("/metadata/namespace").unwrap_or("default").to_owned();
+    let is_our_version = api_version == "plimsoll.dev/v1alpha1";
     Ok(Some(match (group, kind) {
+        ("plimsoll.dev", "OvercommitProfile") if !is_our_version => Fact::BrokenProfile {
+            name: name.unwrap_or_default(),
+            problems: vec![Problem::new("apiVersion", "version", wrong_version(api_version))],
+        },
+        ("plimsoll.dev", "Recommendation") if !is_our_version => {
+            return Err(ManifestError::Field {
+                kind: "Recommendation",
+                name: format!("{}/{}", namespace(), named()?),
+                path: "apiVersion".to_owned(),
+                message: wrong_version(api_version),
+            });
+        }
         ("plimsoll.dev", "OvercommitProfile") => match profile::from_manifest(manifest) {
             Ok(profile) => Fact::Profile(Arc::new(profile)),
             Err(problems) => Fact::BrokenProfile { name: name.unwrap_or_default(), problems },
@@ -77,6 +91,11 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
         }),
         _ => return Ok(None),
     }))
+}
+
+fn wrong_version(api_version: &str) -> String {
+    let found: String = api_version.chars().take(80).collect();
+    format!("{found:?} is not a version of it; write plimsoll.dev/v1alpha1")
 }
 
 fn strings(map: Option<&Value>) -> BTreeMap<String, String> {

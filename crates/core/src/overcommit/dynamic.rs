@@ -111,7 +111,7 @@ fn usable(
     if now.duration_since(last) >= jiff::SignedDuration::from_secs(policy.maximum_age) {
         return Err("its last sample is too old");
     }
-    let expanded = expand(policy, resource, target).ok_or("its figures are too large")?;
+    let expanded = expand(policy, resource, target.nanos()).ok_or("its figures are too large")?;
     Ok(Recommended { name: recommendation.name.clone(), target: target.clone(), expanded })
 }
 
@@ -121,8 +121,8 @@ fn seconds_between(first: Timestamp, last: Timestamp) -> i64 {
 
 /// Target x expansion + margin in nano-units, up to whole ones. Rounding up again to a coarser unit
 /// gives the same as rounding the exact value once.
-fn expand(policy: &DynamicPolicy, resource: Resource, target: &Quantity) -> Option<i128> {
+pub(crate) fn expand(policy: &DynamicPolicy, resource: Resource, target: i128) -> Option<i128> {
     let expansion = policy.expansion.get(&resource).unwrap_or(&Ratio::ONE);
     let margin = policy.margin.get(&resource).map_or(0, Quantity::nanos);
-    scale(target.nanos(), expansion, 1, Rounding::Up)?.checked_add(margin)
+    scale(target, expansion, 1, Rounding::Up)?.checked_add(margin)
 }

@@ -5,7 +5,7 @@ use plimsoll_quantity::{Quantity, Ratio, Rounding, scale};
 use crate::overcommit::bounds::round_up;
 use crate::overcommit::reason::{Held, Kept, Rule, no_rule};
 use crate::overcommit::{Lookup, PodBounds};
-use crate::profile::{Mode, Profile};
+use crate::profile::{Mode, Profile, StaticPolicy};
 use crate::resource::Resource;
 
 /// The value a rule gives before rounding, in nano-units, and how to round it.
@@ -17,9 +17,9 @@ pub(super) struct Ruled {
 
 /// An exact value: `nanos x ratio`.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    pub(super) nanos: i128,
-    pub(super) ratio: Ratio,
+pub(crate) struct Wanted {
+    pub(crate) nanos: i128,
+    pub(crate) ratio: Ratio,
 }
 
 /// Which rule of the profile holds for a container's request and what it gives.
@@ -60,7 +60,7 @@ pub(super) fn by_factor(
             rule: Rule::Static { factor: *factor },
             wanted: Some(Wanted { nanos: original, ratio: *factor }),
         },
-        None => Ruled { rule: Rule::Keep(no_rule(resource, missing)), wanted: None },
+        None => Ruled { rule: Rule::Keep(no_rule(profile.mode, resource, missing)), wanted: None },
     }
 }
 
@@ -87,15 +87,15 @@ pub(super) fn from_sum(
 ///
 /// `direction` is `Down` for containers of a pod with a pod-level request, so that their sum stays below
 /// it; a value that would become 0 is rounded up instead, since a request of 0 means none.
-pub(super) fn rounded(
-    profile: &Profile,
+pub(crate) fn rounded(
+    policy: &StaticPolicy,
     resource: Resource,
     wanted: Wanted,
     original: i128,
     direction: Rounding,
 ) -> Result<(i128, Option<Held>), Kept> {
     let unit = match resource {
-        Resource::Memory => profile.fixed.rounding_memory,
+        Resource::Memory => policy.rounding_memory,
         Resource::Cpu | Resource::EphemeralStorage => resource.step(),
     };
     let round = |direction| scale(wanted.nanos, &wanted.ratio, unit, direction).ok_or(Kept::TooLarge);
@@ -106,7 +106,7 @@ pub(super) fn rounded(
     if value >= original {
         return Ok((original, Some(Held::Original)));
     }
-    let minimum = profile.fixed.minimum.get(&resource).map_or(0, Quantity::nanos);
+    let minimum = policy.minimum.get(&resource).map_or(0, Quantity::nanos);
     if value < minimum {
         let held = round_up(minimum, resource.step()).min(original);
         let text = Quantity::from_nanos(minimum, resource.format()).to_string();

@@ -17,7 +17,9 @@ mod vpa;
 
 pub use amount::Amount;
 pub use bounds::PodBounds;
+pub(crate) use dynamic::expand;
 pub use dynamic::{Lookup, Recommended};
+pub(crate) use lower::{Wanted, rounded};
 pub use plan::{Inputs, Line, Plan, Target, plan};
 pub use reason::{Held, Kept, Rule};
 pub use record::{Record, write as write_record};

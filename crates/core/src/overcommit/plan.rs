@@ -288,7 +288,7 @@ fn lower_cell(inputs: &Inputs<'_>, cell: &mut Cell, direction: Rounding) {
         }
         return;
     };
-    match lower::rounded(inputs.profile, resource, wanted, original, direction) {
+    match lower::rounded(&inputs.profile.fixed, resource, wanted, original, direction) {
         Ok((value, held)) => line.set(value, held),
         Err(why) => {
             line.rule = Rule::Keep(why);

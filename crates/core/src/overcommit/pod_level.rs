@@ -150,7 +150,7 @@ fn lower_pod(column: &mut Column<'_>, pod: &mut Line) {
     pod.rule = ruled.rule;
     let (mut value, mut held) = (original, None);
     if let Some(wanted) = ruled.wanted {
-        match lower::rounded(profile, resource, wanted, original, Rounding::Up) {
+        match lower::rounded(&profile.fixed, resource, wanted, original, Rounding::Up) {
             Ok(found) => (value, held) = found,
             Err(why) => pod.rule = Rule::Keep(why),
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use plimsoll_quantity::Ratio;
 
+use crate::profile::Mode;
 use crate::resource::Resource;
 
 /// The rule that gave the value before bounds were applied.
@@ -128,8 +129,11 @@ impl fmt::Display for Held {
 }
 
 /// Why no rule applies to a resource in a profile's mode.
-pub(super) fn no_rule(resource: Resource, dynamic: Option<&str>) -> Kept {
+pub(super) fn no_rule(mode: Mode, resource: Resource, dynamic: Option<&str>) -> Kept {
     Kept::NoRule(match dynamic {
+        Some(why) if mode == Mode::Dynamic => {
+            format!("no usable recommendation ({why}); mode Dynamic uses no factors")
+        }
         Some(why) => format!("no usable recommendation ({why}) and no factor for {resource}"),
         None => format!("the profile has no factor for {resource}"),
     })

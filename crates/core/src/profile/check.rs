@@ -129,8 +129,10 @@ fn words(r: &mut Reader, node: &Node<'_>, what: &str, valid: impl Fn(&str) -> bo
     for (index, value) in r.list(node).unwrap_or_default().iter().enumerate() {
         let item = Node { value: Some(value), path: format!("{}[{index}]", node.path) };
         if let Some(text) = r.text(&item) {
-            if text.is_empty() || !valid(text) {
+            if text.is_empty() || text.len() > 63 || !valid(text) {
                 r.problem(&item.path, "word", format!("{:?} is not valid; {what}", shown(text)));
+            } else if found.iter().any(|earlier| earlier == text) {
+                r.problem(&item.path, "duplicate", format!("{text:?} stands in the list twice"));
             } else {
                 found.push(text.to_owned());
             }
@@ -151,7 +153,7 @@ fn fixed(r: &mut Reader, node: &Node<'_>) -> StaticPolicy {
                 None
             }
             Err(error) => {
-                r.problem(&item.path, "factor", format!("{error}; write a decimal such as \"0.5\""));
+                r.problem(&item.path, "factor", error.to_string());
                 None
             }
         }
@@ -343,7 +345,7 @@ fn positive_decimal(r: &mut Reader, node: &Node<'_>, rule: &'static str) -> Opti
             None
         }
         Err(error) => {
-            r.problem(&node.path, rule, format!("{error}; write a decimal such as \"1.15\""));
+            r.problem(&node.path, rule, error.to_string());
             None
         }
     }

@@ -56,7 +56,12 @@ fn requirement(r: &mut Reader, node: &Node<'_>) -> Option<Requirement> {
     let mut values = Vec::new();
     for (index, value) in r.list(&values_node).unwrap_or_default().iter().enumerate() {
         let item = Node { value: Some(value), path: format!("{}[{index}]", values_node.path) };
-        values.extend(r.text(&item).map(str::to_owned));
+        if let Some(text) = r.text(&item) {
+            if !is_label_value(text) {
+                r.problem(&item.path, "label", format!("{:?} is not a label value", shown(text)));
+            }
+            values.push(text.to_owned());
+        }
     }
     match (kind, values.is_empty()) {
         (Kind::In | Kind::NotIn, true) => {

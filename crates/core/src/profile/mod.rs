@@ -1,5 +1,6 @@
 //! `OvercommitProfile`: which pods, and how their requests are lowered.
 
+mod advice;
 mod check;
 mod check_selector;
 mod duration;
@@ -8,6 +9,7 @@ mod model;
 mod reader;
 mod selector;
 
+pub use advice::advice;
 pub use check::{SPEC_FIELDS, from_manifest, from_spec};
 pub use duration::{DurationError, parse_duration};
 pub use matching::{Candidate, ProfileSet};

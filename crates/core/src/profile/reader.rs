@@ -101,11 +101,17 @@ impl Reader {
 
     /// One of a set of words.
     pub(super) fn choice<T: Copy>(&mut self, node: &Node<'_>, choices: &[(&str, T)]) -> Option<T> {
-        let text = self.text(node)?;
-        let found = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let words = || choices.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        let value = node.value?;
+        let Value::String(text) = value else {
+            // YAML takes some bare words, Off among them, for booleans.
+            let message = format!("{} is not one of {}; write the word in quotes", brief(value), words());
+            self.problem(&node.path, "type", message);
+            return None;
+        };
+        let found = choices.iter().find(|(word, _)| word == text).map(|(_, value)| *value);
         if found.is_none() {
-            let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-            self.problem(&node.path, "enum", format!("{:?} is not one of {}", shown(text), words.join(", ")));
+            self.problem(&node.path, "enum", format!("{:?} is not one of {}", shown(text), words()));
         }
         found
     }

@@ -1,0 +1,11 @@
+//! Usage from files.
+//!
+//! [`Rows`] reads one row after the other, compressed or not; [`replay`] lets them pass through the model, series
+//! by series.
+
+mod bytes;
+mod replay;
+mod rows;
+
+pub use replay::{Clock, Replay, Series, replay};
+pub use rows::{COLUMNS, Row, Rows, UsageError};
