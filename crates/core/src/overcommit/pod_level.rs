@@ -72,7 +72,7 @@ fn own_value(column: &Column<'_>, original: i128) -> i128 {
         Some(lower::by_factor(profile, resource, original, None)),
     ];
     let values = candidates.into_iter().flatten().filter_map(|ruled| ruled.wanted).filter_map(|wanted| {
-        lower::rounded(profile, resource, wanted, original, Rounding::Down).ok().map(|(value, _)| value)
+        lower::rounded(&profile.fixed, resource, wanted, original, Rounding::Down).ok().map(|(value, _)| value)
     });
     values.min().unwrap_or(original)
 }
