@@ -55,7 +55,7 @@ impl Target {
             request,
             uid_at,
             expected: match server.kind {
-                Kind::Echo => r#""allowed":true"#,
+                Kind::Echo | Kind::JsonEcho => r#""allowed":true"#,
                 Kind::Plimsoll => r#""patchType":"JSONPatch""#,
             },
         })

@@ -1,5 +1,6 @@
-//! The yardstick: hyper and rustls set up as in the server, and no more done than reading the body and answering
-//! with its uid.
+//! The yardsticks: hyper and rustls set up as in the server, and no more done than reading the body and answering
+//! with its uid. One looks for the uid in the bytes; the other reads the body as generic JSON, which a server that
+//! knows nothing of pods would have to do at least.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -22,11 +23,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::server::{CA_FILE, PORTS_FILE};
 
 /// Serves until it is killed.
-pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(folder))
+pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(folder, json))
 }
 
-async fn serve(folder: &Path) -> anyhow::Result<()> {
+async fn serve(folder: &Path, json: bool) -> anyhow::Result<()> {
     let tls = TlsOptions {
         source: CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] },
         client_auth: ClientAuth::None,
@@ -43,23 +44,24 @@ async fn serve(folder: &Path) -> anyhow::Result<()> {
     std::fs::rename(written, folder.join(PORTS_FILE))?;
     loop {
         let (stream, _) = listener.accept().await?;
-        tokio::spawn(connection(stream, acceptor.clone()));
+        tokio::spawn(connection(stream, acceptor.clone(), json));
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor) {
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, json: bool) {
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let _ = http1::Builder::new()
         .header_read_timeout(None)
-        .serve_connection(TokioIo::new(stream), service_fn(answer))
+        .serve_connection(TokioIo::new(stream), service_fn(move |request| answer(request, json)))
         .await;
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, json: bool) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-    let uid = body.as_deref().ok().and_then(uid);
-    let mut response = match uid {
+    let body = body.as_deref().unwrap_or_default();
+    let uid = if json { json_uid(body) } else { uid(body).map(str::to_owned) };
+    let mut response = match &uid {
         Some(uid) => Response::new(Full::new(Bytes::from(format!(
             r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"{uid}","allowed":true}}}}"#
         )))),
@@ -70,6 +72,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
+}
+
+fn json_uid(body: &[u8]) -> Option<String> {
+    let review: serde_json::Value = serde_json::from_slice(body).ok()?;
+    Some(review.get("request")?.get("uid")?.as_str()?.to_owned())
 }
 
 /// The first uid in the body, which is the request's.

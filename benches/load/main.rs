@@ -1,8 +1,8 @@
-//! The server under load, over TLS, next to a bare server that only echoes the uid.
+//! The server under load, over TLS, next to bare servers that only echo the uid.
 //!
-//! `make bench-load`; what the figures mean is in `docs/benchmarks.md`. Both servers run as processes of their own
-//! with the same certificate and runtime settings, and take turns in short rounds, so that whatever else the
-//! machine does meets both.
+//! `make bench-load`; what the figures mean is in `docs/benchmarks.md`. All servers run as processes of their own
+//! with the same TLS and runtime settings, and take turns in short rounds, so that whatever else the
+//! machine does meets all of them.
 
 #[path = "../data/mod.rs"]
 mod data;
@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How hard, how long, and where the results go.
 #[derive(Clone, Debug, Parser)]
-#[command(about = "Load on the server and on a bare echo server, in turns")]
+#[command(about = "Load on the server and on bare echo servers, in turns")]
 struct Options {
     /// Connections, each with one request at a time
     #[arg(long, default_value_t = 32)]
@@ -38,10 +38,10 @@ struct Options {
     #[arg(long, default_value_t = 6)]
     rounds: usize,
     /// Seconds of a round that are measured
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Seconds before that
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 0.5)]
     warm_up: f64,
     /// Requests a second of the paced leg
     #[arg(long, default_value_t = 2000)]
@@ -52,6 +52,9 @@ struct Options {
     /// The longest to wait before each round for the machine to be idle, in seconds
     #[arg(long, default_value_t = 30.0)]
     quiet_wait: f64,
+    /// How often a round is tried again because others used the machine meanwhile; the quietest try counts
+    #[arg(long, default_value_t = 3)]
+    retries: usize,
     /// Where the results go as JSON [default: load.json in the target folder]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -67,6 +70,9 @@ struct Options {
     /// Be the echo server, and write CA and ports into this folder
     #[arg(long, value_name = "DIR", hide = true)]
     echo: Option<PathBuf>,
+    /// As the echo server, read each body as JSON
+    #[arg(long, hide = true, requires = "echo")]
+    json_echo: bool,
 }
 
 impl Options {
@@ -78,7 +84,7 @@ impl Options {
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     if let Some(folder) = &options.echo {
-        return echo::run(folder);
+        return echo::run(folder, options.json_echo);
     }
     let own = std::env::current_exe().context("the own program is not found")?;
     // target/release/examples/load

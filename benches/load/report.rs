@@ -61,12 +61,13 @@ pub(crate) fn print(results: &Results) {
 }
 
 fn compared(comparison: &Comparison) -> String {
-    let Comparison { echo, plimsoll, throughput_ratio, cpu_ratio, .. } = comparison;
-    let mut table = table(&["", "bare echo", "plimsoll", "ratio"]);
+    let Comparison { echo, json_echo, plimsoll, throughput_ratio, cpu_ratio, .. } = comparison;
+    let mut table = table(&["", "bare echo", "echo, reads JSON", "plimsoll", "plimsoll : bare echo"]);
     let mut row = |name: &str, digits: usize, of: &dyn Fn(&Side) -> f64, ratio: String| {
         table.add_row([
             name.to_owned(),
             format!("{:.digits$}", of(echo)),
+            format!("{:.digits$}", of(json_echo)),
             format!("{:.digits$}", of(plimsoll)),
             ratio,
         ]);

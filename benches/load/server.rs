@@ -1,4 +1,4 @@
-//! The two servers as processes, and what the kernel says about them.
+//! The servers as processes, and what the kernel says about them.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -30,6 +30,7 @@ pub(crate) struct Programs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Echo,
+    JsonEcho,
     Plimsoll,
 }
 
@@ -50,7 +51,7 @@ impl Server {
         let folder = tempfile::tempdir()?;
         let place = |name: &str| folder.path().join(name);
         let program = match kind {
-            Kind::Echo => &programs.load,
+            Kind::Echo | Kind::JsonEcho => &programs.load,
             Kind::Plimsoll => &programs.plimsoll,
         };
         let mut command = match core {
@@ -63,6 +64,7 @@ impl Server {
         };
         match kind {
             Kind::Echo => command.arg("--echo").arg(folder.path()),
+            Kind::JsonEcho => command.arg("--json-echo").arg("--echo").arg(folder.path()),
             Kind::Plimsoll => {
                 let objects = place("objects");
                 std::fs::create_dir(&objects)?;
@@ -105,7 +107,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Both servers write their ports once they are ready.
+    /// All servers write their ports once they are ready.
     fn wait_for_ports(&mut self, began: Instant) -> anyhow::Result<Value> {
         let path = self.folder.path().join(PORTS_FILE);
         loop {
