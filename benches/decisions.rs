@@ -19,6 +19,10 @@ use plimsoll_core::objects::{Objects, read_manifest};
 use plimsoll_core::profile::{Candidate, ProfileSet, from_spec};
 use serde_json::{Value, json};
 
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PROFILE: &str = include_str!("data/objects/profile.yaml");
 const NAMESPACE: &str = include_str!("data/objects/namespace.yaml");
 
