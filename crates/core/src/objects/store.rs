@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rpds::HashTrieMapSync;
 
 use crate::objects::{Fact, FactKey, FactKind, LimitRange, Namespace, OwnerLookup, Recommendation};
-use crate::pod::Workload;
+use crate::pod::Owner;
 use crate::problem::Problem;
 use crate::profile::{Profile, ProfileSet};
 
@@ -25,8 +25,8 @@ pub struct Objects {
     recommendations: ByNamespace<Arc<Recommendation>>,
     /// The same, by what they are about.
     by_target: HashTrieMapSync<TargetKey, Arc<BTreeMap<String, Arc<Recommendation>>>>,
-    replica_sets: HashTrieMapSync<(String, String), Option<Workload>>,
-    jobs: HashTrieMapSync<(String, String), Option<Workload>>,
+    replica_sets: HashTrieMapSync<(String, String), Option<Owner>>,
+    jobs: HashTrieMapSync<(String, String), Option<Owner>>,
 }
 
 /// Namespace, kind and name of a target.
@@ -190,7 +190,7 @@ impl Objects {
     pub fn owner_of(&self, kind: &str, namespace: &str, name: &str) -> OwnerLookup<'_> {
         let map = if kind == "Job" { &self.jobs } else { &self.replica_sets };
         match map.get(&(namespace.to_owned(), name.to_owned())) {
-            Some(Some(workload)) => OwnerLookup::Controller(workload),
+            Some(Some(owner)) => OwnerLookup::Controller(owner),
             Some(None) => OwnerLookup::NoController,
             None => OwnerLookup::Unknown,
         }
