@@ -191,6 +191,11 @@ impl Recommender {
         self.subjects.contains_key(key)
     }
 
+    /// How many of its pods have not ended.
+    pub fn pods_of(&self, key: &Key) -> usize {
+        self.subjects.get(key).map_or(0, |subject| subject.pods)
+    }
+
     /// Whether a checkpoint of it waits for its first pod.
     pub fn is_parked(&self, key: &Key) -> bool {
         self.parked.contains_key(key)
