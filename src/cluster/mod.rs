@@ -4,7 +4,7 @@
 //! them into [`Snapshots`], which requests read without waiting; profiles that were taken in get their status
 //! written. The steps between reading and folding are pure and are in `fold`.
 
-mod backoff;
+pub(crate) mod backoff;
 mod client;
 mod fold;
 mod kinds;

@@ -1,0 +1,3 @@
+//! From usage to recommendations.
+
+pub mod sources;
