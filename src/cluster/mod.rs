@@ -9,6 +9,7 @@ mod client;
 mod fold;
 mod kinds;
 mod namespaces;
+mod pods;
 mod snapshots;
 mod status;
 mod watch;
@@ -23,8 +24,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::client::{ConnectError, client, connect};
+use self::fold::FactReader;
 pub use self::kinds::{WATCHED, WatchedKind};
 pub use self::namespaces::LiveNamespaces;
+pub use self::pods::{PodChange, watch_pods};
 pub use self::snapshots::Snapshots;
 use self::status::StatusKeeper;
 use self::watch::Watch;
@@ -78,7 +81,14 @@ pub async fn run(
     let (news, profiles) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for kind in &WATCHED {
-        let watch = Watch::new(client.clone(), kind, changes.clone(), Arc::clone(&metrics), options.clone());
+        let watch = Watch::new(
+            client.clone(),
+            kind.collection(),
+            FactReader(kind),
+            changes.clone(),
+            Arc::clone(&metrics),
+            options.clone(),
+        );
         tasks.spawn(watch.run());
     }
     drop(changes);

@@ -180,6 +180,12 @@ impl Metrics {
         self.state.snapshot_ages.heard(kind);
     }
 
+    /// Notes that `kind` is no longer watched, and that this is as it should be.
+    pub fn snapshot_given_up(&self, kind: &'static str) {
+        self.state.snapshot_ages.forget(kind);
+        self.state.snapshot_synced.remove(&KindLabel { kind });
+    }
+
     /// Counts a failed list or watch of `kind`.
     pub fn watch_error(&self, kind: &'static str) {
         self.state.watch_errors.get_or_create(&KindLabel { kind }).inc();
