@@ -81,10 +81,15 @@ impl Standing {
         for entry in self.all.values().filter(|entry| recommender.covers(&entry.stored.key.namespace)) {
             about.entry(Target::of(&entry.stored)).or_default().push(&entry.stored);
         }
+        let standing: Vec<_> = desired
+            .iter()
+            .map(|desired| {
+                about.remove(&Target { key: &desired.key, pod: desired.pod.as_deref() }).unwrap_or_default()
+            })
+            .collect();
+        let left: Vec<_> = about.into_values().flatten().filter(|stored| stored.managed).collect();
         let (mut created, mut changed) = (Vec::new(), Vec::new());
-        for desired in desired {
-            let stored =
-                about.remove(&Target { key: &desired.key, pod: desired.pod.as_deref() }).unwrap_or_default();
+        for (desired, stored) in desired.into_iter().zip(standing) {
             // Somebody decides by hand about this target.
             let by_hand = stored.iter().any(|stored| !stored.managed);
             let mut ours = stored.into_iter().filter(|stored| stored.managed);
@@ -102,8 +107,7 @@ impl Standing {
                 Some(_) => {}
             }
         }
-        let left = about.into_values().flatten().filter(|stored| stored.managed);
-        let garbage = left.filter(|stored| {
+        let garbage = left.into_iter().filter(|stored| {
             let key = &stored.key;
             if recommender.knows(key) {
                 return true;

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use futures_util::{StreamExt as _, stream};
 use plimsoll_core::objects::Objects;
 use plimsoll_core::recommender::{
-    self, Desired, Key, PastPods, PodFacts, Recommender, SetAside, SourceHealth, status_json,
+    self, Desired, Key, PastPods, PodFacts, Recommender, Sample, SetAside, SourceHealth, status_json,
 };
 use plimsoll_core::usage::timestamp_of;
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(super) struct ShardOptions {
     pub(super) writes_per_second: u32,
     /// How much of the past is read at the first start.
     pub(super) history: Duration,
+    /// Whether there is no cluster that tells of pods.
+    pub(super) without_pods: bool,
     /// The clock, in nanoseconds since 1970.
     pub(super) clock: fn() -> i64,
 }
@@ -168,12 +170,18 @@ impl<S: Store> Shard<S> {
         let checkpoints = self.store.checkpoints().await?;
         self.standing.replace(self.store.recommendations().await?);
         self.listed = Instant::now();
+        // As with usage, the age is counted from the newest: a clock that jumped makes nothing old.
+        let newest = checkpoints.iter().map(|checkpoint| checkpoint.last).max().unwrap_or_default();
+        let newest = newest.min((self.options.clock)());
+        let most = longest_age(&self.objects.load());
         for checkpoint in checkpoints {
             if !self.recommender.covers(&checkpoint.key.namespace) {
                 continue;
             }
             self.checkpoints.insert(checkpoint.key.clone(), checkpoint.version);
             match checkpoint.content {
+                // It is deleted at the next scan.
+                Ok(_) if newest.saturating_sub(checkpoint.last) >= most => {}
                 Ok(parked) => self.recommender.park(checkpoint.key, parked),
                 Err(message) => self.set_aside(SetAside { key: Arc::new(checkpoint.key), message }).await,
             }
@@ -275,14 +283,38 @@ impl<S: Store> Shard<S> {
         let began = Instant::now();
         let most = budget.saturating_sub(written).max(1);
         self.write_checkpoints(checkpoints.into_iter().take(most).collect()).await?;
+        self.delete_checkpoints(budget / 4).await;
         self.metrics.recommender_step(RecommenderStep::Checkpoint, began.elapsed());
         Ok(())
+    }
+
+    /// Deletes checkpoints of what is not known any more, because it is too old.
+    async fn delete_checkpoints(&mut self, most: usize) {
+        let recommender = &self.recommender;
+        let forgotten =
+            self.checkpoints.keys().filter(|key| !recommender.knows(key) && !recommender.is_parked(key));
+        let forgotten: Vec<Key> = forgotten.take(most.max(1)).cloned().collect();
+        for key in forgotten {
+            let Some(version) = self.checkpoints.get(&key) else { continue };
+            let object = RecommenderObject::Checkpoint;
+            match self.store.delete_checkpoint(&key.namespace, version).await {
+                Ok(()) | Err(StoreError::NotFound(_) | StoreError::Conflict(_)) => {
+                    self.metrics.recommender_write(object, WriteOutcome::Deleted);
+                    self.checkpoints.remove(&key);
+                }
+                Err(error) => {
+                    self.metrics.recommender_write(object, WriteOutcome::Failed);
+                    tracing::warn!(target = %shown(&key), %error, "a checkpoint could not be deleted");
+                }
+            }
+        }
     }
 
     /// How many objects may be written in a scan, so that it ends before the next one.
     fn budget(&self) -> usize {
         let seconds = self.options.scan_interval.as_secs_f64() * 0.75;
-        let most = Duration::from_secs_f64(seconds).as_millis() * u128::from(self.options.writes_per_second) / 1000;
+        let most =
+            Duration::from_secs_f64(seconds).as_millis() * u128::from(self.options.writes_per_second) / 1000;
         usize::try_from(most).unwrap_or(usize::MAX).max(2)
     }
 
@@ -292,8 +324,12 @@ impl<S: Store> Shard<S> {
         if self.attempts.is_due(now) {
             let began = Instant::now();
             let before = self.recommender.counts();
-            let recommender = &mut self.recommender;
-            let scan = self.source.scan(now, &mut |sample| recommender.observe(sample, now)).await;
+            let scan = if self.options.without_pods {
+                self.take_usage_of_strangers(now).await
+            } else {
+                let recommender = &mut self.recommender;
+                self.source.scan(now, &mut |sample| recommender.observe(sample, now)).await
+            };
             self.attempts.record(clock(), &scan);
             self.note_failures(&scan);
             self.metrics.recommender_samples(&before, &self.recommender.counts());
@@ -306,9 +342,32 @@ impl<S: Store> Shard<S> {
         self.metrics.recommender_samples(&before, &self.recommender.counts());
         let shard = self.options.state.shard;
         self.metrics.recommender_size(shard, self.recommender.aggregates(), self.recommender.bytes());
-        let seconds = |nanos: i64| Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()).as_secs_f64();
+        let seconds =
+            |nanos: i64| Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()).as_secs_f64();
         let (success, failing) = (self.attempts.last_success(), self.attempts.failing_since());
         self.metrics.recommender_source(shard, success.map(seconds), failing.map(seconds));
+    }
+
+    /// Where nobody tells of pods, their usage does.
+    async fn take_usage_of_strangers(&mut self, now: i64) -> Scan {
+        let mut samples = Vec::new();
+        let (recommender, mut new) = (&mut self.recommender, false);
+        let scan = self
+            .source
+            .scan(now, &mut |sample| {
+                new |= recommender.introduce(sample);
+                let names = [sample.namespace, sample.pod, sample.container].map(str::to_owned);
+                samples.push((names, sample.nanos, sample.cpu, sample.memory));
+            })
+            .await;
+        if new {
+            self.assign().await;
+        }
+        for ([namespace, pod, container], nanos, cpu, memory) in &samples {
+            let sample = Sample { namespace, pod, container, nanos: *nanos, cpu: *cpu, memory: *memory };
+            self.recommender.observe(&sample, now);
+        }
+        scan
     }
 
     fn note_failures(&self, scan: &Scan) {
@@ -437,13 +496,22 @@ impl<S: Store> Shard<S> {
     }
 }
 
+/// After how many nanoseconds nothing that was learnt is of use to any profile.
+fn longest_age(objects: &Objects) -> i64 {
+    let ages = objects.profiles().iter().map(|profile| profile.dynamic.maximum_age);
+    ages.max().unwrap_or_default().max(8 * 86_400).saturating_mul(1_000_000_000)
+}
+
 enum Done {
     Put {
         target: String,
         name: Option<(String, String)>,
         result: Result<Box<StoredRecommendation>, StoreError>,
     },
-    Deleted { stored: Box<StoredRecommendation>, result: Result<(), StoreError> },
+    Deleted {
+        stored: Box<StoredRecommendation>,
+        result: Result<(), StoreError>,
+    },
 }
 
 const fn outcome(error: &StoreError) -> WriteOutcome {
@@ -466,7 +534,8 @@ fn outcome_of(word: &str) -> SampleOutcome {
 async fn tell(store: &impl Store, before: Option<&StoredRecommendation>, written: &StoredRecommendation) {
     let ready = |stored: &StoredRecommendation| {
         let conditions = stored.status.get("conditions").and_then(Value::as_array)?;
-        let text = |condition: &Value, key: &str| condition.get(key).and_then(Value::as_str).map(str::to_owned);
+        let text =
+            |condition: &Value, key: &str| condition.get(key).and_then(Value::as_str).map(str::to_owned);
         conditions
             .iter()
             .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Ready"))

@@ -1,22 +1,6 @@
 //! What sources deliver.
 
-/// What one container used at one time, borrowed from an answer. A value that is absent was not measured; it is
-/// never 0. Values are finite and not negative.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample<'a> {
-    /// The pod's namespace.
-    pub namespace: &'a str,
-    /// The pod, or the workload where the source knows no pods.
-    pub pod: &'a str,
-    /// The container.
-    pub container: &'a str,
-    /// When, in nanoseconds since 1970.
-    pub nanos: i64,
-    /// In cores.
-    pub cpu: Option<f64>,
-    /// The working set in bytes.
-    pub memory: Option<f64>,
-}
+pub use plimsoll_core::recommender::Sample;
 
 /// Where samples go.
 pub type Sink<'s> = dyn FnMut(&Sample<'_>) + Send + 's;

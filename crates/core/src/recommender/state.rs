@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::admission::AbsentNamespace;
 use crate::pod::Workload;
 use crate::recommender::checkpoint::Parked;
 use crate::recommender::models::Models;
@@ -16,6 +17,8 @@ use crate::usage::{Dropped, Track};
 pub struct Options {
     /// Namespaces whose pods are never changed; nothing is recommended there.
     pub excluded: BTreeSet<String>,
+    /// What a namespace is that was not seen.
+    pub absent_namespace: AbsentNamespace,
     /// How many shards there are.
     pub shards: u32,
     /// Which of them this is, from 0.
