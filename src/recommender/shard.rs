@@ -548,3 +548,6 @@ async fn tell(store: &impl Store, before: Option<&StoredRecommendation>, written
         store.tell(written, is, &message).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
