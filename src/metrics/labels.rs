@@ -84,6 +84,34 @@ label_values! {
     }
 }
 
+label_values! {
+    /// A step of the recommender's loop.
+    RecommenderStep {
+        /// Loading checkpoints at the start.
+        Load = "load",
+        /// Loading the past from Prometheus at the first start.
+        History = "history",
+        /// Taking usage from the source and adding it to the aggregates.
+        Scan = "scan",
+        /// Working out what the recommendations should be.
+        Recommend = "recommend",
+        /// Writing what changed.
+        Write = "write",
+    }
+}
+
+label_values! {
+    /// How a write of an object ended.
+    WriteResult {
+        /// It is written.
+        Success = "success",
+        /// It was changed in the meantime.
+        Conflict = "conflict",
+        /// It was refused, or no answer came.
+        Failure = "failure",
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct AdmissionLabels {
     pub(super) stage: &'static str,
@@ -108,4 +136,5 @@ single_label!(NamespaceReadLabel, result: NamespaceRead);
 single_label!(ProfileLabel, state: ProfileState);
 single_label!(KindLabel, kind: &'static str);
 single_label!(ReasonLabel, reason: &'static str);
+single_label!(StepLabel, step: RecommenderStep);
 single_label!(VersionLabel, version: String);

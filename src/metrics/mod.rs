@@ -6,6 +6,7 @@
 mod families;
 mod labels;
 mod process;
+mod recommender;
 mod snapshot_age;
 
 use std::time::Duration;
@@ -19,8 +20,9 @@ use self::labels::{
     AdmissionLabels, CodeLabel, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel,
     VersionLabel,
 };
-pub use self::labels::{NamespaceRead, Operation, ProfileState, ReloadResult};
+pub use self::labels::{NamespaceRead, Operation, ProfileState, RecommenderStep, ReloadResult, WriteResult};
 use self::process::ProcessCollector;
+use self::recommender::RecommenderFamilies;
 use crate::server::Stage;
 
 /// The media type of what [`Metrics::encode`] returns.
@@ -33,6 +35,7 @@ pub struct Metrics {
     admission: AdmissionFamilies,
     listener: ListenerFamilies,
     state: StateFamilies,
+    recommender: RecommenderFamilies,
 }
 
 impl Metrics {
@@ -49,7 +52,8 @@ impl Metrics {
         let admission = AdmissionFamilies::register(r);
         let listener = ListenerFamilies::register(r);
         let state = StateFamilies::register(r);
-        Self { registry, admission, listener, state }
+        let recommender = RecommenderFamilies::register(r);
+        Self { registry, admission, listener, state, recommender }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
