@@ -418,7 +418,7 @@ fn the_longest_checkpoint_fits_the_schema() {
     let schema = schema("UsageCheckpoint");
     let weights = &at(&schema, "spec.containers")["items"]["properties"]["cpu"]["properties"]["weights"];
     // Runs of one bucket each: `175:10000 `, but no bucket beside the next; or one run of all.
-    let apart: String = (0..176).step_by(2).map(|bucket| format!("{bucket}:10000 ")).collect();
+    let apart = (0..176).step_by(2).map(|bucket| format!("{bucket}:10000")).collect::<Vec<_>>().join(" ");
     let run = format!("0:{}", vec!["10000"; 176].join(","));
     let longest = u64::try_from(apart.len().max(run.len())).unwrap();
     assert!(weights["maxLength"].as_u64().unwrap() >= longest, "{longest}");

@@ -31,6 +31,7 @@ pub use self::pods::{PodChange, watch_pods};
 pub use self::snapshots::Snapshots;
 use self::status::StatusKeeper;
 use self::watch::Watch;
+pub(crate) use self::watch::describe;
 use self::writer::Writer;
 use crate::metrics::Metrics;
 use crate::server::health::Condition;

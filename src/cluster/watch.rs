@@ -70,7 +70,7 @@ impl WatchFailure {
 }
 
 /// The error with its causes; what an operator can do where the status tells it.
-pub(super) fn describe(error: &kube::Error) -> String {
+pub(crate) fn describe(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return match status.code {
             401 => format!(

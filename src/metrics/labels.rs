@@ -84,6 +84,18 @@ label_values! {
     }
 }
 
+label_values! {
+    /// How a write of an object ended.
+    WriteResult {
+        /// It is written.
+        Success = "success",
+        /// It was changed in the meantime.
+        Conflict = "conflict",
+        /// It was refused, or no answer came.
+        Failure = "failure",
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct AdmissionLabels {
     pub(super) stage: &'static str,
@@ -159,33 +171,16 @@ label_values! {
     }
 }
 
-label_values! {
-    /// What the recommender writes.
-    RecommenderObject {
-        /// A `Recommendation`.
-        Recommendation = "recommendation",
-        /// A `UsageCheckpoint`.
-        Checkpoint = "checkpoint",
-    }
-}
-
-label_values! {
-    /// How a write ended.
-    WriteOutcome {
-        /// It is written.
-        Written = "written",
-        /// It is deleted.
-        Deleted = "deleted",
-        /// Somebody else had written it.
-        Conflict = "conflict",
-        /// It failed.
-        Failed = "failed",
-    }
-}
-
 /// The labels of writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct WriteLabel {
-    pub(super) object: RecommenderObject,
-    pub(super) outcome: WriteOutcome,
+pub(super) struct WriteLabels {
+    pub(super) kind: &'static str,
+    pub(super) result: WriteResult,
+}
+
+/// The labels of what says who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LeaderLabels {
+    pub(super) part: &'static str,
+    pub(super) shard: u32,
 }

@@ -21,8 +21,7 @@ use self::labels::{
     VersionLabel,
 };
 pub use self::labels::{
-    NamespaceRead, Operation, ProfileState, RecommenderObject, RecommenderStep, ReloadResult, SampleOutcome,
-    WriteOutcome,
+    NamespaceRead, Operation, ProfileState, RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
 };
 use self::process::ProcessCollector;
 use self::recommender::RecommenderFamilies;

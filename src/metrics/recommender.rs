@@ -10,8 +10,8 @@ use prometheus_client::registry::Registry;
 
 use super::families::{FloatGauge, IntGauge, register};
 use super::labels::{
-    OutcomeLabel, RecommenderObject, RecommenderStep, SampleOutcome, ShardLabel, StepLabel, WriteLabel,
-    WriteOutcome,
+    LeaderLabels, OutcomeLabel, RecommenderStep, SampleOutcome, ShardLabel, StepLabel, WriteLabels,
+    WriteResult,
 };
 use super::{Metrics, saturate};
 
@@ -29,7 +29,8 @@ pub(super) struct RecommenderFamilies {
     last_success: Family<ShardLabel, FloatGauge>,
     failing_since: Family<ShardLabel, FloatGauge>,
     source_failures: Counter,
-    writes: Family<WriteLabel, Counter>,
+    leader: Family<LeaderLabels, IntGauge>,
+    writes: Family<WriteLabels, Counter>,
     set_aside: Counter,
 }
 
@@ -50,17 +51,15 @@ impl RecommenderFamilies {
         for &outcome in SampleOutcome::ALL {
             samples.get_or_create_owned(&OutcomeLabel { outcome });
         }
-        let writes: Family<WriteLabel, Counter> = register(
-            r,
-            "recommender_writes",
-            "Objects that the recommender wrote or deleted, by how it ended",
-        );
-        for &object in RecommenderObject::ALL {
-            for &outcome in WriteOutcome::ALL {
-                writes.get_or_create_owned(&WriteLabel { object, outcome });
+        let writes: Family<WriteLabels, Counter> =
+            register(r, "recommender_writes", "Writes of recommendations and checkpoints, by how they ended");
+        for kind in ["Recommendation", "UsageCheckpoint"] {
+            for &result in WriteResult::ALL {
+                writes.get_or_create_owned(&WriteLabels { kind, result });
             }
         }
         Self {
+            leader: register(r, "leader", "1 while this replica leads the part of the program"),
             steps,
             samples,
             kills: register(r, "recommender_kills", "Kills for memory that were taken in"),
@@ -140,9 +139,14 @@ impl Metrics {
         self.recommender.source_failures.inc();
     }
 
-    /// Counts an object that was written, or could not be.
-    pub fn recommender_write(&self, object: RecommenderObject, outcome: WriteOutcome) {
-        self.recommender.writes.get_or_create(&WriteLabel { object, outcome }).inc();
+    /// Counts a write of a `Recommendation` or `UsageCheckpoint`.
+    pub fn object_written(&self, kind: &'static str, result: WriteResult) {
+        self.recommender.writes.get_or_create(&WriteLabels { kind, result }).inc();
+    }
+
+    /// Notes whether this replica leads a shard of a part of the program.
+    pub fn leader(&self, part: &'static str, shard: u32, leads: bool) {
+        self.recommender.leader.get_or_create(&LeaderLabels { part, shard }).set(leads.into());
     }
 
     /// Counts a checkpoint that could not be used.

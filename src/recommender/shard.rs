@@ -23,7 +23,7 @@ use super::sources::{Attempts, Progress, Scan, Source};
 use super::store::{CheckpointVersion, Store, StoreError, StoredRecommendation, shown};
 use crate::cluster::PodChange;
 use crate::cluster::backoff::Backoff;
-use crate::metrics::{Metrics, RecommenderObject, RecommenderStep, SampleOutcome, WriteOutcome};
+use crate::metrics::{Metrics, RecommenderStep, SampleOutcome};
 
 /// How many writes are under way at a time.
 const AT_ONCE: usize = 4;
@@ -296,14 +296,11 @@ impl<S: Store> Shard<S> {
         let forgotten: Vec<Key> = forgotten.take(most.max(1)).cloned().collect();
         for key in forgotten {
             let Some(version) = self.checkpoints.get(&key) else { continue };
-            let object = RecommenderObject::Checkpoint;
             match self.store.delete_checkpoint(&key.namespace, version).await {
                 Ok(()) | Err(StoreError::NotFound(_) | StoreError::Conflict(_)) => {
-                    self.metrics.recommender_write(object, WriteOutcome::Deleted);
                     self.checkpoints.remove(&key);
                 }
                 Err(error) => {
-                    self.metrics.recommender_write(object, WriteOutcome::Failed);
                     tracing::warn!(target = %shown(&key), %error, "a checkpoint could not be deleted");
                 }
             }
@@ -428,15 +425,12 @@ impl<S: Store> Shard<S> {
     }
 
     fn note(&mut self, done: Done) {
-        let object = RecommenderObject::Recommendation;
         let (target, error) = match done {
             Done::Put { result: Ok(written), .. } => {
-                self.metrics.recommender_write(object, WriteOutcome::Written);
                 self.standing.put(*written);
                 return;
             }
             Done::Deleted { stored, result: Ok(()) | Err(StoreError::NotFound(_)) } => {
-                self.metrics.recommender_write(object, WriteOutcome::Deleted);
                 self.standing.remove(&stored.key.namespace, &stored.name);
                 return;
             }
@@ -448,7 +442,6 @@ impl<S: Store> Shard<S> {
             }
             Done::Deleted { stored, result: Err(error) } => (shown(&stored.key), error),
         };
-        self.metrics.recommender_write(object, outcome(&error));
         self.relist |= matches!(error, StoreError::Conflict(_));
         tracing::warn!(%target, %error, "a recommendation could not be written; trying again at the next scan");
     }
@@ -466,17 +459,14 @@ impl<S: Store> Shard<S> {
         let mut superseded = false;
         let now = (self.options.clock)();
         for (key, result) in written {
-            let object = RecommenderObject::Checkpoint;
             let error = match result {
                 Ok(version) => {
-                    self.metrics.recommender_write(object, WriteOutcome::Written);
                     self.checkpoints.insert(Key::clone(&key), version);
                     self.recommender.checkpoint_written(&key, now);
                     continue;
                 }
                 Err(error) => error,
             };
-            self.metrics.recommender_write(object, outcome(&error));
             let target = shown(&key);
             match error {
                 StoreError::Conflict(_) => {
@@ -512,13 +502,6 @@ enum Done {
         stored: Box<StoredRecommendation>,
         result: Result<(), StoreError>,
     },
-}
-
-const fn outcome(error: &StoreError) -> WriteOutcome {
-    match error {
-        StoreError::Conflict(_) => WriteOutcome::Conflict,
-        StoreError::NotFound(_) | StoreError::Refused(_) | StoreError::Unavailable(_) => WriteOutcome::Failed,
-    }
 }
 
 fn outcome_of(word: &str) -> SampleOutcome {
