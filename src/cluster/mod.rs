@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, connect};
 use self::fold::FactReader;
 pub use self::kinds::{WATCHED, WatchedKind};
@@ -30,6 +31,7 @@ pub use self::namespaces::LiveNamespaces;
 pub use self::pods::{PodChange, watch_pods};
 pub use self::snapshots::Snapshots;
 use self::status::StatusKeeper;
+pub(crate) use self::status::cut;
 use self::watch::Watch;
 pub(crate) use self::watch::describe;
 use self::writer::Writer;

@@ -173,6 +173,11 @@ impl Recommender {
         self.parked.insert(key, parked);
     }
 
+    /// The namespaces that have pods.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.pods.keys().map(String::as_str)
+    }
+
     /// What became of samples since the start.
     pub fn counts(&self) -> Counts {
         self.counts
