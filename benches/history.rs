@@ -3,7 +3,12 @@
 //! `cargo run --release --example history [CONTAINERS] [DAYS] [whole]`: a server in a process of its own invents usage;
 //! this one loads it and prints its resident memory. `whole`: queries that cannot be split by namespace.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "a program that measures"
+)]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -57,8 +62,8 @@ fn main() {
 async fn load(address: &str, containers: usize, days: usize, whole: bool) {
     let mut options = PrometheusOptions::new(address);
     if whole {
-        options.cpu_query = "cpu".to_owned();
-        options.memory_query = "memory".to_owned();
+        "cpu".clone_into(&mut options.cpu_query);
+        "memory".clone_into(&mut options.memory_query);
     }
     let source = Prometheus::new(options).unwrap();
     let namespaces: Vec<_> = (0..containers.div_ceil(TOGETHER)).map(|n| format!("team-{n}")).collect();
@@ -120,7 +125,7 @@ async fn answer(request: Request<Incoming>, containers: usize) -> String {
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let form = format!("{query}&{}", String::from_utf8(body.to_vec()).unwrap());
     let form: BTreeMap<&str, &str> = form.split('&').filter_map(|pair| pair.split_once('=')).collect();
-    let number = |name: &str| form[name].parse::<f64>().unwrap() as i64;
+    let number = |name: &str| form[name].split('.').next().unwrap().parse::<i64>().unwrap();
     let (start, end, step) = (number("start"), number("end"), number("step"));
     let wanted: Option<Vec<&str>> = form["query"]
         .split("%3D~%22")
