@@ -1,5 +1,13 @@
 //! Sources of usage, against small servers that do as a test says.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails here says so"
+)]
+
 #[path = "sources/file.rs"]
 mod file;
 #[path = "sources/history.rs"]

@@ -34,7 +34,7 @@ async fn history(
         let (mut all, mut progress) = (Vec::new(), Vec::new());
         let scan = source
             .history(&names, from * SECOND, to * SECOND, &mut keep(&mut all), &mut |state| {
-                progress.push(state)
+                progress.push(state);
             })
             .await;
         assert_eq!(scan.samples, all.len() as u64);

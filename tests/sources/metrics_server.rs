@@ -118,6 +118,9 @@ async fn one_call_brings_all() {
     assert_eq!(server.asked()[0].path, "/apis/metrics.k8s.io/v1beta1/pods");
 }
 
+/// Rule, answer, words of the message, and the pause that is asked for.
+type Case = (&'static str, Box<dyn Fn() -> Reply + Send + Sync>, &'static [&'static str], Option<u64>);
+
 #[tokio::test]
 async fn failures_say_what_can_be_done() {
     let status = |code: u16, message: &str| {
@@ -126,7 +129,6 @@ async fn failures_say_what_can_be_done() {
             json!({"kind": "Status", "status": "Failure", "message": message, "code": code}).to_string(),
         )
     };
-    type Case = (&'static str, Box<dyn Fn() -> Reply + Send + Sync>, &'static [&'static str], Option<u64>);
     let cases: Vec<Case> = vec![
         (
             "not installed",

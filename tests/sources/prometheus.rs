@@ -64,6 +64,7 @@ async fn cpu_and_memory_of_one_time_are_one_sample() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 async fn answers_become_samples() {
     let app = |cpu, memory| at(kept("shop/web-1/app", TEN, cpu, memory));
     let memory = vector(&series("web-1", "5"));
@@ -170,9 +171,11 @@ async fn answers_become_samples() {
     }
 }
 
+/// Rule, answer, words of the message, and the pause that is asked for.
+type Case = (&'static str, Box<dyn Fn() -> Reply + Send + Sync>, &'static [&'static str], Option<u64>);
+
 #[tokio::test]
 async fn failures_say_what_can_be_done() {
-    type Case = (&'static str, Box<dyn Fn() -> Reply + Send + Sync>, &'static [&'static str], Option<u64>);
     let header = |code, name, value: &str| Reply::Answer(code, vec![(name, value.to_owned())], String::new());
     let said = |code, kind: &str, message: &str| {
         Reply::status(code, format!(r#"{{"status":"error","errorType":"{kind}","error":"{message}"}}"#))

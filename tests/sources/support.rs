@@ -79,24 +79,24 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Self { address, asked: Arc::default(), handler: Arc::new(handler) };
-        let served = server.clone();
+        let this = Self { address, asked: Arc::default(), handler: Arc::new(handler) };
+        let clone = this.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (served, tls) = (served.clone(), tls.clone());
+                let (clone, tls) = (clone.clone(), tls.clone());
                 tokio::spawn(async move {
                     match tls {
-                        None => served.serve(stream).await,
+                        None => clone.serve(stream).await,
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
-                                served.serve(stream).await;
+                                clone.serve(stream).await;
                             }
                         }
                     }
                 });
             }
         });
-        server
+        this
     }
 
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
