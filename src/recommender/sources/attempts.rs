@@ -82,3 +82,54 @@ impl Attempts {
         self.last_error.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Failure;
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn scan(samples: u64, messages: &[&str]) -> Scan {
+        let failure = |message: &&str| Failure {
+            scope: "cpuQuery".to_owned(),
+            message: (*message).to_owned(),
+            retry_after: message.contains("wait").then(|| Duration::from_secs(60)),
+        };
+        Scan { samples, failures: messages.iter().map(failure).collect(), ..Scan::default() }
+    }
+
+    #[test]
+    fn a_failing_source_is_asked_less_and_less() {
+        let mut attempts = Attempts::new(Duration::from_secs(2), Duration::from_secs(8));
+        assert!(attempts.is_due(0) && attempts.failing_since().is_none() && attempts.last_error().is_none());
+        let mut now = 100 * SECOND;
+        for most in [2, 4, 8, 8] {
+            attempts.record(now, &scan(0, &["down"]));
+            let pause = attempts.next().unwrap() - now;
+            assert!((most * SECOND / 2..=most * SECOND).contains(&pause), "{pause} of {most} s");
+            assert!(
+                !attempts.is_due(now) && !attempts.is_due(now + pause - 1) && attempts.is_due(now + pause)
+            );
+            now += pause;
+        }
+        assert_eq!(attempts.failing_since(), Some(100 * SECOND), "since the first failure");
+        assert_eq!(attempts.last_error(), Some("cpuQuery: down"));
+        assert!(attempts.is_due(99 * SECOND), "a clock that was set back");
+
+        attempts.record(now, &scan(0, &["please wait", "down"]));
+        assert!(attempts.next().unwrap() >= now + 60 * SECOND, "as long as it asks for");
+
+        attempts.record(now, &scan(5, &["one namespace is down"]));
+        assert_eq!((attempts.failing_since(), attempts.last_success()), (None, Some(now)));
+        assert_eq!(attempts.last_error(), Some("cpuQuery: one namespace is down"), "a part failed");
+        assert!(attempts.is_due(now));
+
+        attempts.record(now + 1, &scan(0, &[]));
+        assert_eq!(
+            (attempts.last_error(), attempts.last_success()),
+            (None, Some(now + 1)),
+            "nothing is an answer"
+        );
+    }
+}

@@ -60,17 +60,15 @@ where
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok();
     let retry = text(RETRY_AFTER)?.trim();
-    let pause = match retry.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let time = |text: &str| -> Option<Timestamp> {
-                rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
-            };
-            let seconds = time(retry)?.as_second() - time(text(DATE)?)?.as_second();
-            Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-        }
+    let time =
+        |text: &str| -> Option<Timestamp> { rfc2822::DateTimeParser::new().parse_timestamp(text).ok() };
+    let seconds = if let Ok(seconds) = retry.parse() {
+        seconds
+    } else {
+        let seconds = time(retry)?.as_second() - time(text(DATE)?)?.as_second();
+        u64::try_from(seconds).unwrap_or(0)
     };
-    Some(pause.min(LONGEST_RETRY_AFTER))
+    Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
 }
 
 /// The first characters of an answer, on one line.

@@ -134,7 +134,7 @@ impl Reading {
         // Until it has been read to its end.
         self.state.read = None;
         // Series in order are delivered as they are read; the others are kept and sorted.
-        let disordered = self.look(&mut Rows::packed(open()?, &origin)?)?;
+        let disordered = self.look(&mut Rows::packed(open()?, &origin)?);
         self.deliver(&mut Rows::packed(open()?, &origin)?, &disordered)?;
         self.state.read = Some(stamp);
         Ok(())
@@ -142,7 +142,7 @@ impl Reading {
 
     /// Which series have rows to deliver that are not in the order of their times. A file with an error is
     /// looked at to there.
-    fn look<R: std::io::Read>(&mut self, rows: &mut Rows<R>) -> Result<HashSet<Arc<str>>, UsageError> {
+    fn look<R: std::io::Read>(&self, rows: &mut Rows<R>) -> HashSet<Arc<str>> {
         let mut last: HashMap<Arc<str>, i64> = HashMap::new();
         let mut disordered = HashSet::new();
         while let Ok(Some(row)) = rows.next_row() {
@@ -158,7 +158,7 @@ impl Reading {
                 last.insert(Arc::from(row.series), row.nanos);
             }
         }
-        Ok(disordered)
+        disordered
     }
 
     fn deliver<R: std::io::Read>(

@@ -128,13 +128,13 @@ impl Prometheus {
         if grid.count == 0 || wanted.is_empty() {
             return scan;
         }
-        let span = grid.steps_in(self.options.history_chunk);
+        let most = grid.steps_in(self.options.history_chunk);
         let divisible = self.queries.are_divisible();
         let mut groups: Vec<Group<'_>> = if divisible {
-            let group = |some: &[_]| Group { namespaces: Some(some.to_vec()), at: 0, span };
+            let group = |some: &[_]| Group { namespaces: Some(some.to_vec()), at: 0, span: most };
             wanted.chunks(TOGETHER).rev().map(group).collect()
         } else {
-            vec![Group { namespaces: None, at: 0, span }]
+            vec![Group { namespaces: None, at: 0, span: most }]
         };
         let mut state = Progress {
             namespaces_done: 0,

@@ -93,7 +93,7 @@ mod tests {
             ),
             (
                 "in each selector, with any quotes and braces",
-                r#"a{ns =~ '$namespace'} * b{ns=~`${namespace}`}"#,
+                "a{ns =~ '$namespace'} * b{ns=~`${namespace}`}",
                 "a{ns =~ '.+'} * b{ns=~`.+`}",
                 "a{ns =~ 'shop|bank-1'} * b{ns=~`shop|bank-1`}",
             ),

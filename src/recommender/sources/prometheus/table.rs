@@ -182,7 +182,8 @@ mod tests {
     #[test]
     fn values_of_one_container_and_time_are_one_sample() {
         type Points<'a> = &'a [(&'a str, &'a [Point])];
-        let cases: &[(&str, Points<'_>, Points<'_>, &[(&str, i64, Option<f64>, Option<f64>)], u64)] = &[
+        type Samples<'a> = &'a [(&'a str, i64, Option<f64>, Option<f64>)];
+        let cases: &[(&str, Points<'_>, Points<'_>, Samples<'_>, u64)] = &[
             ("both", &[("a", &[(1, 0.5)])], &[("a", &[(1, 9.0)])], &[("a", 1, Some(0.5), Some(9.0))], 0),
             ("only CPU", &[("a", &[(1, 0.5)])], &[], &[("a", 1, Some(0.5), None)], 0),
             ("only memory", &[], &[("a", &[(1, 9.0)])], &[("a", 1, None, Some(9.0))], 0),
@@ -273,7 +274,7 @@ mod tests {
             let (found, skipped) = joined(&of(&cpu), &of(&memory));
             let (mut of_cpu, mut of_memory) = (greatest(&cpu), greatest(&memory));
             let all: usize = cpu.iter().chain(&memory).map(|(_, points)| points.len()).sum();
-            prop_assert_eq!(skipped.duplicate as usize, all - of_cpu.len() - of_memory.len());
+            prop_assert_eq!(skipped.duplicate, (all - of_cpu.len() - of_memory.len()) as u64);
             let mut last: HashMap<String, i64> = HashMap::new();
             for (pod, nanos, cpu, memory) in found {
                 prop_assert!(last.insert(pod.clone(), nanos).is_none_or(|last| last < nanos));
