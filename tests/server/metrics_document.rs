@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::StatusCode;
-use plimsoll::metrics::{SampleOutcome, Metrics, NamespaceRead, Operation, ProfileState, ReloadResult};
+use plimsoll::metrics::{Metrics, NamespaceRead, Operation, ProfileState, ReloadResult, SampleOutcome};
 use plimsoll::server::Stage;
 
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
