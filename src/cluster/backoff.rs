@@ -30,7 +30,7 @@ impl Backoff {
 }
 
 /// A random duration from zero to `most`.
-pub(super) fn chance(most: Duration) -> Duration {
+pub(crate) fn chance(most: Duration) -> Duration {
     // The standard library seeds each of these at random; a generator of its own would be a dependency for this.
     let random = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
     most.mul_f64(f64::from(random) / f64::from(u32::MAX))

@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, connect};
 use self::fold::FactReader;
 pub use self::kinds::{WATCHED, WatchedKind};

@@ -10,7 +10,7 @@ use kube::core::params::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::error::{Call, WriteError};
@@ -222,17 +222,17 @@ impl Collection {
         version: Option<&Version>,
         spec: &Value,
     ) -> Value {
-        let mut metadata = json!({
-            "name": name,
-            "namespace": namespace,
-            "labels": { "app.kubernetes.io/managed-by": "plimsoll" },
-        });
+        let mut metadata = Map::from_iter([
+            ("name".to_owned(), json!(name)),
+            ("namespace".to_owned(), json!(namespace)),
+            ("labels".to_owned(), json!({ "app.kubernetes.io/managed-by": "plimsoll" })),
+        ]);
         if let Some(owner) = owner {
-            metadata["ownerReferences"] = json!([owner.reference()]);
+            metadata.insert("ownerReferences".to_owned(), json!([owner.reference()]));
         }
         if let Some(version) = version {
-            metadata["uid"] = json!(version.uid);
-            metadata["resourceVersion"] = json!(version.resource_version);
+            metadata.insert("uid".to_owned(), json!(version.uid));
+            metadata.insert("resourceVersion".to_owned(), json!(version.resource_version));
         }
         json!({ "apiVersion": format!("{GROUP}/{VERSION}"), "kind": self.kind, "metadata": metadata, "spec": spec })
     }

@@ -3,12 +3,15 @@
 pub mod checkpoints;
 mod collection;
 mod error;
+mod leadership;
+mod lease;
 mod limiter;
 pub mod names;
 pub mod objects;
 
 pub use self::checkpoints::Checkpoints;
 pub use self::error::{Next, WriteError};
+pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
 pub use self::limiter::Limiter;
 pub use self::names::object_name;
 pub use self::objects::{Owner, Recommendations, Version};
