@@ -164,7 +164,7 @@ async fn every_kind_is_folded_and_ready_comes_last() {
     assert_eq!(limit_range_names(&objects), ["bounds"]);
     for (kind, name, owner) in [("ReplicaSet", "web-1", "web"), ("Job", "nightly-1", "nightly")] {
         let OwnerLookup::Controller(found) = objects.owner_of(kind, "shop", name) else { panic!("{kind}") };
-        assert_eq!(found.name, owner);
+        assert_eq!(found.workload.name, owner);
     }
     replica.stop().await;
 }

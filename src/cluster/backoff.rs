@@ -5,24 +5,24 @@ use std::time::Duration;
 
 /// The pauses of one series of attempts.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, next: first }
     }
 
     /// After a success.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 
     /// How long to wait now: from half to the whole of a pause that doubles each time.
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
         pause / 2 + chance(pause / 2)

@@ -4,7 +4,7 @@
 //! them into [`Snapshots`], which requests read without waiting; profiles that were taken in get their status
 //! written. The steps between reading and folding are pure and are in `fold`.
 
-mod backoff;
+pub(crate) mod backoff;
 mod client;
 mod fold;
 mod kinds;
@@ -31,6 +31,7 @@ pub use self::namespaces::LiveNamespaces;
 pub use self::pods::{PodChange, watch_pods};
 pub use self::snapshots::Snapshots;
 use self::status::StatusKeeper;
+pub(crate) use self::status::cut;
 use self::watch::Watch;
 pub(crate) use self::watch::describe;
 use self::writer::Writer;

@@ -143,8 +143,8 @@ section! {
     /// How Prometheus, or what speaks its API, is asked.
     RawPrometheus {
         address: null,
-        cpu_query: "rate(container_cpu_usage_seconds_total{container!=\"\",container!=\"POD\"}[5m])",
-        memory_query: "container_memory_working_set_bytes{container!=\"\",container!=\"POD\"}",
+        cpu_query: (crate::recommender::sources::prometheus::CPU_QUERY),
+        memory_query: (crate::recommender::sources::prometheus::MEMORY_QUERY),
         namespace_label: "namespace",
         pod_label: "pod",
         container_label: "container",

@@ -186,7 +186,7 @@ pub(super) fn weights(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Lines for the program alone.
-pub(super) fn tracks(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn peaks(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array", "x-kubernetes-list-type": "atomic", "maxItems": 10000,
         "items": { "type": "string", "maxLength": 1024 },

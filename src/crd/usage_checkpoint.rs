@@ -48,8 +48,8 @@ pub struct UsageCheckpointSpec {
     pub containers: Vec<ContainerUsage>,
     /// The peaks of running containers, one line each, for the program alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::tracks")]
-    pub tracks: Vec<String>,
+    #[schemars(schema_with = "schema::peaks")]
+    pub peaks: Vec<String>,
 }
 
 /// The usage of one container.

@@ -20,7 +20,9 @@ use self::labels::{
     AdmissionLabels, CodeLabel, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel,
     VersionLabel,
 };
-pub use self::labels::{NamespaceRead, Operation, ProfileState, RecommenderStep, ReloadResult, WriteResult};
+pub use self::labels::{
+    NamespaceRead, Operation, ProfileState, RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
+};
 use self::process::ProcessCollector;
 use self::recommender::RecommenderFamilies;
 use crate::server::Stage;

@@ -1,83 +1,55 @@
 //! What the recommender counts.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use plimsoll_core::recommender::Counts;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::families::{IntGauge, register};
-use super::labels::{RecommenderStep, StepLabel, WriteResult};
+use super::families::{FloatGauge, IntGauge, register};
+use super::labels::{
+    LeaderLabels, OutcomeLabel, RecommenderStep, SampleOutcome, ShardLabel, StepLabel, WriteLabels,
+    WriteResult,
+};
 use super::{Metrics, saturate};
 
-/// Upper bounds of the buckets of the loop's steps, in seconds.
-const STEP_BUCKETS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
+/// Upper bounds of the buckets of a step's duration, in seconds.
+const STEP_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct LeaderLabels {
-    part: &'static str,
-    shard: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct WriteLabels {
-    kind: &'static str,
-    result: WriteResult,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct DroppedLabel {
-    reason: &'static str,
-}
-
-/// When the source last answered.
-#[derive(Clone, Debug, Default)]
-struct SourceAge(Arc<Mutex<Option<Instant>>>);
-
-impl Collector for SourceAge {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let heard = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(heard) = heard else { return Ok(()) };
-        let metric = encoder.encode_descriptor(
-            "recommender_source_age_seconds",
-            "Time since usage was last taken without a failure",
-            None,
-            MetricType::Gauge,
-        )?;
-        ConstGauge::new(heard.elapsed().as_secs_f64()).encode(metric)
-    }
-}
-
-/// The families of the recommender.
+/// What the recommender counts. Gauges are by shard; a replica that does not lead a shard has none for it.
 #[derive(Debug)]
 pub(super) struct RecommenderFamilies {
-    leader: Family<LeaderLabels, IntGauge>,
-    steps: Family<StepLabel, Histogram>,
-    accepted: Counter,
-    dropped: Family<DroppedLabel, Counter>,
-    aggregates: IntGauge,
+    steps: Family<StepLabel, Histogram, fn() -> Histogram>,
+    samples: Family<OutcomeLabel, Counter>,
+    kills: Counter,
+    aggregates: Family<ShardLabel, IntGauge>,
+    bytes: Family<ShardLabel, IntGauge>,
+    last_success: Family<ShardLabel, FloatGauge>,
+    failing_since: Family<ShardLabel, FloatGauge>,
     source_failures: Counter,
-    source_age: SourceAge,
+    leader: Family<LeaderLabels, IntGauge>,
     writes: Family<WriteLabels, Counter>,
+    set_aside: Counter,
 }
 
 impl RecommenderFamilies {
     pub(super) fn register(r: &mut Registry) -> Self {
-        let steps = Family::<StepLabel, Histogram>::new_with_constructor(|| Histogram::new(STEP_BUCKETS));
+        let steps: Family<StepLabel, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(STEP_BUCKETS));
         r.register(
             "recommender_step_duration_seconds",
-            "How long the steps of the recommender's loop took",
+            "Time that a step of a scan of the recommender took",
             steps.clone(),
         );
         for &step in RecommenderStep::ALL {
             steps.get_or_create_owned(&StepLabel { step });
+        }
+        let samples: Family<OutcomeLabel, Counter> =
+            register(r, "recommender_samples", "Samples of usage, by what became of them");
+        for &outcome in SampleOutcome::ALL {
+            samples.get_or_create_owned(&OutcomeLabel { outcome });
         }
         let writes: Family<WriteLabels, Counter> =
             register(r, "recommender_writes", "Writes of recommendations and checkpoints, by how they ended");
@@ -86,76 +58,108 @@ impl RecommenderFamilies {
                 writes.get_or_create_owned(&WriteLabels { kind, result });
             }
         }
-        let source_age = SourceAge::default();
-        r.register_collector(Box::new(source_age.clone()));
         Self {
             leader: register(r, "leader", "1 while this replica leads the part of the program"),
             steps,
-            accepted: register(r, "recommender_samples", "Usage samples taken in"),
-            dropped: register(
+            samples,
+            kills: register(r, "recommender_kills", "Kills for memory that were taken in"),
+            aggregates: register(r, "recommender_aggregates", "Containers there are histograms of"),
+            bytes: register(r, "recommender_histogram_bytes", "Memory that the histograms take"),
+            last_success: register(
                 r,
-                "recommender_samples_dropped",
-                "Usage samples that were not taken in, by reason",
+                "recommender_source_last_success_timestamp_seconds",
+                "When the source of usage last answered, in seconds since the epoch",
             ),
-            aggregates: register(r, "recommender_aggregates", "Containers whose usage is kept in memory"),
+            failing_since: register(
+                r,
+                "recommender_source_failing_since_timestamp_seconds",
+                "Since when the source of usage has not answered, in seconds since the epoch; 0 while it does",
+            ),
             source_failures: register(
                 r,
                 "recommender_source_failures",
-                "Questions to the source of usage that failed",
+                "Questions to the source of usage that failed, as a whole or in part",
             ),
-            source_age,
             writes,
+            set_aside: register(r, "recommender_checkpoints_set_aside", "Checkpoints that could not be used"),
         }
     }
 }
 
 impl Metrics {
-    /// Notes whether this replica leads a shard of a part of the program.
-    pub fn leader(&self, part: &'static str, shard: u32, leads: bool) {
-        self.recommender.leader.get_or_create(&LeaderLabels { part, shard }).set(leads.into());
+    /// Notes how long a step of a scan took.
+    pub fn recommender_step(&self, step: RecommenderStep, took: Duration) {
+        self.recommender.steps.get_or_create(&StepLabel { step }).observe(took.as_secs_f64());
     }
 
-    /// Notes how long a step of the recommender's loop took.
-    pub fn recommender_step(&self, step: RecommenderStep, duration: Duration) {
-        self.recommender.steps.get_or_create(&StepLabel { step }).observe(duration.as_secs_f64());
+    /// Adds what became of samples between two counts.
+    pub fn recommender_samples(&self, before: &Counts, now: &Counts) {
+        let of = |counts: &Counts| {
+            [
+                (SampleOutcome::Accepted, counts.accepted),
+                (SampleOutcome::Future, counts.dropped.future),
+                (SampleOutcome::Invalid, counts.dropped.invalid),
+                (SampleOutcome::Duplicate, counts.dropped.duplicate),
+                (SampleOutcome::Old, counts.dropped.old),
+                (SampleOutcome::UnknownPod, counts.unknown),
+                (SampleOutcome::NotRunning, counts.not_running),
+                (SampleOutcome::Unmatched, counts.unmatched),
+            ]
+        };
+        for ((outcome, before), (_, now)) in of(before).into_iter().zip(of(now)) {
+            self.recommender_skipped(outcome, now.saturating_sub(before));
+        }
+        self.recommender.kills.inc_by(now.kills.saturating_sub(before.kills));
     }
 
-    /// Counts usage samples that were taken in.
-    pub fn samples_accepted(&self, count: u64) {
-        self.recommender.accepted.inc_by(count);
-    }
-
-    /// Counts usage samples that were not taken in. `reason` is one of a closed set.
-    pub fn samples_dropped(&self, reason: &'static str, count: u64) {
+    /// Adds samples that the source could not make sense of.
+    pub fn recommender_skipped(&self, outcome: SampleOutcome, count: u64) {
         if count > 0 {
-            self.recommender.dropped.get_or_create(&DroppedLabel { reason }).inc_by(count);
+            self.recommender.samples.get_or_create(&OutcomeLabel { outcome }).inc_by(count);
         }
     }
 
-    /// Notes of how many containers the usage is kept in memory.
-    pub fn aggregates(&self, count: usize) {
-        self.recommender.aggregates.set(saturate(count));
+    /// Notes how much a shard holds.
+    pub fn recommender_size(&self, shard: u32, aggregates: usize, bytes: usize) {
+        self.recommender.aggregates.get_or_create(&ShardLabel { shard }).set(saturate(aggregates));
+        self.recommender.bytes.get_or_create(&ShardLabel { shard }).set(saturate(bytes));
     }
 
-    /// Notes that the source of usage answered every question of a scan. The gauge
-    /// `plimsoll_recommender_source_age_seconds` is the time since the last call.
-    pub fn source_answered(&self) {
-        *self.recommender.source_age.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// Notes how the source is: when it last answered, and since when it has not; in seconds since the epoch.
+    pub fn recommender_source(&self, shard: u32, last_success: Option<f64>, failing_since: Option<f64>) {
+        let shard = ShardLabel { shard };
+        if let Some(time) = last_success {
+            self.recommender.last_success.get_or_create(&shard).set(time);
+        }
+        self.recommender.failing_since.get_or_create(&shard).set(failing_since.unwrap_or_default());
     }
 
-    /// Notes that usage is no longer taken, and that this is as it should be.
-    pub fn source_given_up(&self) {
-        *self.recommender.source_age.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.recommender.aggregates.set(0);
-    }
-
-    /// Counts questions to the source of usage that failed.
-    pub fn source_failures(&self, count: u64) {
-        self.recommender.source_failures.inc_by(count);
+    /// Counts a question to the source that failed.
+    pub fn recommender_source_failure(&self) {
+        self.recommender.source_failures.inc();
     }
 
     /// Counts a write of a `Recommendation` or `UsageCheckpoint`.
     pub fn object_written(&self, kind: &'static str, result: WriteResult) {
         self.recommender.writes.get_or_create(&WriteLabels { kind, result }).inc();
+    }
+
+    /// Notes whether this replica leads a shard of a part of the program.
+    pub fn leader(&self, part: &'static str, shard: u32, leads: bool) {
+        self.recommender.leader.get_or_create(&LeaderLabels { part, shard }).set(leads.into());
+    }
+
+    /// Counts a checkpoint that could not be used.
+    pub fn recommender_set_aside(&self) {
+        self.recommender.set_aside.inc();
+    }
+
+    /// Another replica leads the shard from now on.
+    pub fn recommender_given_up(&self, shard: u32) {
+        let shard = ShardLabel { shard };
+        self.recommender.aggregates.remove(&shard);
+        self.recommender.bytes.remove(&shard);
+        self.recommender.last_success.remove(&shard);
+        self.recommender.failing_since.remove(&shard);
     }
 }

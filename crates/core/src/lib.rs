@@ -15,5 +15,6 @@ pub mod overcommit;
 pub mod pod;
 pub mod problem;
 pub mod profile;
+pub mod recommender;
 pub mod resource;
 pub mod usage;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use plimsoll_quantity::Quantity;
 
-use crate::pod::Workload;
+use crate::pod::{Owner, Workload};
 use crate::problem::Problem;
 use crate::profile::Profile;
 use crate::resource::Resource;
@@ -141,14 +141,14 @@ pub struct Owned {
     /// Its name.
     pub name: String,
     /// Its controller.
-    pub controller: Option<Workload>,
+    pub controller: Option<Owner>,
 }
 
 /// What is known about the controller of a ReplicaSet or Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerLookup<'a> {
     /// This one.
-    Controller(&'a Workload),
+    Controller(&'a Owner),
     /// It has none.
     NoController,
     /// The object was not seen yet.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rpds::HashTrieMapSync;
 
 use crate::objects::{Fact, FactKey, FactKind, LimitRange, Namespace, OwnerLookup, Recommendation};
-use crate::pod::Workload;
+use crate::pod::Owner;
 use crate::problem::Problem;
 use crate::profile::{Profile, ProfileSet};
 
@@ -25,8 +25,8 @@ pub struct Objects {
     recommendations: ByNamespace<Arc<Recommendation>>,
     /// The same, by what they are about.
     by_target: HashTrieMapSync<TargetKey, Arc<BTreeMap<String, Arc<Recommendation>>>>,
-    replica_sets: HashTrieMapSync<(String, String), Option<Workload>>,
-    jobs: HashTrieMapSync<(String, String), Option<Workload>>,
+    replica_sets: HashTrieMapSync<(String, String), Option<Owner>>,
+    jobs: HashTrieMapSync<(String, String), Option<Owner>>,
 }
 
 /// Namespace, kind and name of a target.
@@ -186,11 +186,21 @@ impl Objects {
         self.by_target.get(&key).into_iter().flat_map(|recs| recs.values())
     }
 
+    /// All recommendations.
+    pub fn all_recommendations(&self) -> impl Iterator<Item = &Arc<Recommendation>> {
+        self.recommendations.values().flat_map(|recs| recs.values())
+    }
+
+    /// The recommendation of a name.
+    pub fn recommendation(&self, namespace: &str, name: &str) -> Option<&Arc<Recommendation>> {
+        self.recommendations.get(namespace)?.get(name)
+    }
+
     /// Whose the ReplicaSet or Job is.
     pub fn owner_of(&self, kind: &str, namespace: &str, name: &str) -> OwnerLookup<'_> {
         let map = if kind == "Job" { &self.jobs } else { &self.replica_sets };
         match map.get(&(namespace.to_owned(), name.to_owned())) {
-            Some(Some(workload)) => OwnerLookup::Controller(workload),
+            Some(Some(owner)) => OwnerLookup::Controller(owner),
             Some(None) => OwnerLookup::NoController,
             None => OwnerLookup::Unknown,
         }

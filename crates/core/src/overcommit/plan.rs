@@ -253,6 +253,29 @@ fn received(
     Some(cell)
 }
 
+/// What a container of a pod that exists asks for of one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requested {
+    /// The request in force.
+    pub request: Amount,
+    /// The request that the pod's author wrote, as the pod's record is believed.
+    pub original: Amount,
+    /// The limit, if there is one.
+    pub limit: Option<Amount>,
+}
+
+impl Requested {
+    /// `None` without a request that can be read, or one of 0.
+    pub fn read(container: &Container<'_>, record: &Record, resource: Resource) -> Option<Self> {
+        let read = |list| Amount::read(list, resource.name()).and_then(Result::ok);
+        let limit = read(container.resources.limits);
+        let request = read(container.resources.requests).or_else(|| limit.clone());
+        let request = request.filter(|request| request.nanos > 0)?;
+        let original = record.original(&Target::of(container), resource, &request, limit.as_ref());
+        Some(Self { original: original.unwrap_or_else(|| request.clone()), request, limit })
+    }
+}
+
 fn kept(
     target: Target,
     part: Part,

@@ -11,7 +11,7 @@ mod view;
 pub use aggregate::{Part, aggregate};
 pub use defaults::{default_from_limit_ranges, default_requests, defaulted};
 pub use json::{Json, Members};
-pub use owner::{Workload, topmost_owner};
+pub use owner::{Owner, Workload, topmost_controller, topmost_owner};
 pub(crate) use owner::{controller, group_of};
 pub(crate) use prune::Key;
 pub use prune::{Keep, POD, Prune, Pruned};

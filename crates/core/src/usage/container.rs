@@ -102,6 +102,26 @@ impl Track {
             windows: Windows::UNOPENED,
         }
     }
+
+    /// Takes up the peaks of a text that [`Self::peaks`] made.
+    ///
+    /// # Errors
+    /// It is none; nothing has changed.
+    pub fn resume_peaks(&mut self, text: &str) -> Result<(), String> {
+        self.windows = Windows::from_text(text)?;
+        Ok(())
+    }
+
+    /// The memory peaks of the last windows as text; `None` before the first memory sample.
+    pub fn peaks(&self) -> Option<String> {
+        self.windows.to_text()
+    }
+
+    /// Forgets the peaks, where they have no counterpart in the histogram any more: the samples of memory are
+    /// of another kind from now on, or go elsewhere.
+    pub fn forget_peaks(&mut self) {
+        self.windows = Windows::UNOPENED;
+    }
 }
 
 /// The usage of a container, in all pods that count as one.
@@ -138,6 +158,13 @@ impl Aggregate {
     /// Time of the last sample, in nanoseconds since 1970.
     pub fn last_sample(&self) -> Option<i64> {
         self.last
+    }
+
+    /// Lets another model hold from now on.
+    pub fn change_model(&mut self, old: &Model, new: &Model) {
+        let Some(last) = self.last.max(self.last_oom) else { return };
+        self.cpu.change_half_life(old.cpu.half_life, new.cpu.half_life, last);
+        self.memory.change_half_life(old.memory.half_life, new.memory.half_life, last);
     }
 
     /// The bytes that it takes, in itself and on the heap.

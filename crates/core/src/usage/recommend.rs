@@ -2,7 +2,7 @@
 
 use plimsoll_quantity::{Quantity, Ratio, Rounding, scale};
 
-use crate::overcommit::{Wanted, expand, rounded};
+use crate::overcommit::Effective;
 use crate::profile::Profile;
 use crate::resource::Resource;
 use crate::usage::container::Aggregate;
@@ -72,15 +72,15 @@ pub fn request(
     target: f64,
     original: Option<&Quantity>,
 ) -> Option<Quantity> {
-    let original = original.map_or(i128::MAX, Quantity::nanos);
-    let expanded = expand(&profile.dynamic, resource, nanos_of_amount(target)?)?;
-    let nanos = if expanded < original {
-        let wanted = Wanted { nanos: expanded, ratio: Ratio::ONE };
-        rounded(&profile.fixed, resource, wanted, original, Rounding::Up).ok()?.0
-    } else {
-        original
+    let container = Effective {
+        profile,
+        resource,
+        target: nanos_of_amount(target)?,
+        original: original.map(Quantity::nanos),
+        limit: None,
+        limit_ranges: &[],
     };
-    Some(Quantity::from_nanos(nanos, resource.format()))
+    Some(Quantity::from_nanos(container.request()?, resource.format()))
 }
 
 /// A measured amount as a quantity; `None` for what is negative, not a number, or beyond all quantities.
