@@ -201,7 +201,16 @@ impl Server {
         let log = File::create(folder.join("server.log"))?;
         let mut command = Command::new(&program);
         command
-            .args(["serve", "--address", &admission, "--probes-address", &probes, "--standalone"])
+            .args([
+                "serve",
+                "--address",
+                &admission,
+                "--probes-address",
+                &probes,
+                "--api-address",
+                "",
+                "--standalone",
+            ])
             .arg(&options.objects)
             .arg("--ca-file")
             .arg(folder.join("ca.crt"))

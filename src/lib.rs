@@ -3,6 +3,7 @@
 //! Decisions are in `plimsoll-core`; here is everything around them: sockets, files, the cluster.
 
 pub mod admission;
+pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod config;

@@ -11,5 +11,7 @@
 
 #[path = "recommender/fake.rs"]
 mod fake;
+#[path = "recommender/lease.rs"]
+mod lease;
 #[path = "recommender/objects.rs"]
 mod objects;

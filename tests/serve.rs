@@ -63,7 +63,14 @@ impl Workspace {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.env_clear().arg("serve").arg("--config").arg(self.path("config.yaml"));
-        command.args(["--address", "127.0.0.1:0", "--probes-address", "127.0.0.1:0"]);
+        command.args([
+            "--address",
+            "127.0.0.1:0",
+            "--probes-address",
+            "127.0.0.1:0",
+            "--api-address",
+            "127.0.0.1:0",
+        ]);
         command
     }
 

@@ -74,7 +74,15 @@ impl Server {
                     include_str!("../data/objects/namespace.yaml"),
                 )?;
                 command
-                    .args(["serve", "--address", "127.0.0.1:0", "--probes-address", "127.0.0.1:0"])
+                    .args([
+                        "serve",
+                        "--address",
+                        "127.0.0.1:0",
+                        "--probes-address",
+                        "127.0.0.1:0",
+                        "--api-address",
+                        "",
+                    ])
                     .arg("--standalone")
                     .arg(objects)
                     .arg("--ca-file")

@@ -18,6 +18,7 @@ use self::files::Ports;
 use self::tasks::Tasks;
 use super::{CliError, Context, Exit, examples};
 use crate::admission::{Engine, NamespaceReader};
+use crate::api;
 use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
@@ -80,6 +81,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     probes_address: Option<String>,
 
+    /// Address of the listener for the JSON API, in place of api.address; a loopback address, port 0 takes a free one,
+    /// and an empty text none
+    #[arg(long, value_name = "ADDRESS")]
+    api_address: Option<String>,
+
     /// Write the CA of the certificate that is made on the fly to this file, for clients
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -96,6 +102,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         ("--context", "cluster.context", &args.context),
         ("--address", "server.address", &args.address),
         ("--probes-address", "probes.address", &args.probes_address),
+        ("--api-address", "api.address", &args.api_address),
     ];
     for (name, setting, value) in flags {
         if let Some(value) = value.clone() {
@@ -173,6 +180,10 @@ async fn serve(
     let (admission, admission_address) = bind(config.server.address).await?;
     let (probes, probes_address) = bind(config.probes.address).await?;
     tasks.spawn("probes", health::serve(probes, readiness.clone(), Arc::clone(&metrics), shutdown.clone()));
+    let api = match config.api.address {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
     let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
     tasks.spawn("certificates", polling);
 
@@ -192,6 +203,10 @@ async fn serve(
         None => Some(start_cluster(&config, &snapshots, &metrics, &readiness, &tasks).await?),
     };
     start_recommender(&config, args.standalone.is_some(), &snapshots, &metrics, &readiness, &tasks);
+    let api_address = api.map(|(listener, address)| {
+        tasks.spawn("api", api::serve(listener, snapshots.current(), shutdown.clone()));
+        address
+    });
     let engine =
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics));
     let observer = ReloadCounter(Arc::clone(&metrics));
@@ -199,7 +214,7 @@ async fn serve(
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
     tasks.spawn("reload", live.follow(changed));
 
-    let ports = Ports { admission: admission_address, probes: probes_address };
+    let ports = Ports { admission: admission_address, probes: probes_address, api: api_address };
     let said =
         tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
 
@@ -398,6 +413,7 @@ async fn say_when_ready(
     tracing::info!(
         admission = %ports.admission,
         probes = %ports.probes,
+        api = ports.api.map(tracing::field::display),
         version = env!("CARGO_PKG_VERSION"),
         milliseconds,
         "ready"

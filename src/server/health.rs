@@ -1,31 +1,17 @@
 //! Probes and metrics over plain HTTP: `/livez`, `/readyz`, `/startupz`, `/metrics`.
 
-use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
 
-use super::Shutdown;
-use super::accept::Backoff;
-use super::slots::{Slot, Slots};
+use super::{Shutdown, plain};
 use crate::metrics::{self, Metrics};
-
-/// Connections open at the same time; kubelet and Prometheus need a handful. A further one takes the place of the one
-/// that was idle longest: if new ones had to wait, anybody who reaches the port could have the kubelet restart us.
-const MAX_CONNECTIONS: usize = 128;
-/// How long the first request may take to come.
-const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a connection may be silent, between requests too.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The state of one named condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,58 +189,10 @@ impl std::fmt::Debug for Readiness {
 
 /// Serves the probes and the metrics until `shutdown` is finished: they must answer while the server drains.
 pub async fn serve(listener: TcpListener, readiness: Readiness, metrics: Arc<Metrics>, shutdown: Shutdown) {
-    let slots = Slots::new(MAX_CONNECTIONS);
-    let mut backoff = Backoff::default();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shutdown.finished() => return,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                backoff.reset();
-                let slot = slots.enter();
-                let (readiness, metrics, shutdown) =
-                    (readiness.clone(), Arc::clone(&metrics), shutdown.clone());
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = connection(stream, &slot, readiness, metrics) => {}
-                        () = slot.evicted() => {}
-                        () = shutdown.finished() => {}
-                    }
-                });
-            }
-            Err(error) => backoff.pause(&error, "probes").await,
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, slot: &Slot, readiness: Readiness, metrics: Arc<Metrics>) {
-    let _ = stream.set_nodelay(true);
-    let asked = CancellationToken::new();
-    let service = service_fn(|request: Request<hyper::body::Incoming>| {
-        slot.touch();
-        asked.cancel();
-        let response = answer(request.method(), request.uri().path(), &readiness, &metrics);
-        async move { Ok::<_, Infallible>(response) }
-    });
-    let serving = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(READ_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
-    let silent = async {
-        if tokio::time::timeout(FIRST_REQUEST_TIMEOUT, asked.cancelled()).await.is_ok() {
-            std::future::pending::<()>().await;
-        }
+    let answer = move |request: &Request<Incoming>| {
+        answer(request.method(), request.uri().path(), &readiness, &metrics)
     };
-    tokio::select! {
-        result = serving => {
-            if let Err(error) = result {
-                tracing::trace!(%error, "probe connection ended");
-            }
-        }
-        () = silent => tracing::trace!("probe connection ended: no request came"),
-    }
+    plain::serve(listener, "probes", shutdown, answer).await;
 }
 
 fn answer(method: &Method, path: &str, readiness: &Readiness, metrics: &Metrics) -> Response<Full<Bytes>> {

@@ -16,6 +16,7 @@ mod io;
 mod limit;
 mod options;
 mod pem;
+pub(crate) mod plain;
 mod reload;
 mod request;
 mod service;

@@ -91,7 +91,7 @@ impl FakeApi {
     }
 
     /// Answers the next request so, whatever it is.
-    pub(crate) fn fail_next(&self, code: u16, reason: &str, message: &str, details: Value) {
+    pub(crate) fn fail_next(&self, code: u16, reason: &str, message: &str, details: &Value) {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason,
             "code": code, "details": details,

@@ -226,7 +226,7 @@ async fn failures_say_what_to_do() {
         ("away", 503, "ServiceUnavailable", "away", json!({}), Next::Retry(None), "away (503)"),
     ] {
         let fake = FakeApi::default();
-        fake.fail_next(code, reason, message, details);
+        fake.fail_next(code, reason, message, &details);
         let error =
             recommendations(&fake).put_status("shop", "deployment-web", &json!({})).await.unwrap_err();
         assert_eq!(error.next(), next, "{rule}: {error:?}");
@@ -239,7 +239,7 @@ async fn failures_say_what_to_do() {
 #[tokio::test]
 async fn answers_that_make_no_sense_are_failures() {
     let fake = FakeApi::default();
-    fake.fail_next(200, "", "", json!({}));
+    fake.fail_next(200, "", "", &json!({}));
     let error = recommendations(&fake).put_status("shop", "deployment-web", &json!({})).await.unwrap_err();
     assert_eq!(error.next(), Next::Retry(None), "{error}");
 }
@@ -257,7 +257,7 @@ async fn writes_are_counted_and_limited() {
     // The first is at once, each further one 20 ms later than the one before.
     assert!(start.elapsed() >= Duration::from_millis(59 * 20 - 20), "{:?}", start.elapsed());
     all.create("shop", "r1", None, &spec("shared")).await.unwrap_err();
-    fake.fail_next(503, "", "away", json!({}));
+    fake.fail_next(503, "", "away", &json!({}));
     all.delete("shop", "r1", "u").await.unwrap_err();
     for line in [
         "plimsoll_recommender_writes_total{kind=\"Recommendation\",result=\"success\"} 60",

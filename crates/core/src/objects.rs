@@ -118,6 +118,26 @@ pub struct Recommendation {
     pub pod_name: Option<String>,
     /// By container name.
     pub containers: BTreeMap<String, ContainerRecommendation>,
+    /// What people read, and no decision does.
+    pub shown: Shown,
+}
+
+/// Parts of a recommendation as they stand in the object, as JSON text: compact, and nothing that a newer version
+/// writes is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// `spec.targetRef`
+    pub target: Box<str>,
+    /// `status.containers`
+    pub containers: Box<str>,
+    /// `status.conditions`
+    pub conditions: Box<str>,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { target: "{}".into(), containers: "[]".into(), conditions: "[]".into() }
+    }
 }
 
 /// What a recommender found for one container.

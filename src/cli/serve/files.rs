@@ -15,15 +15,18 @@ pub(super) struct Ports {
     pub(super) admission: SocketAddr,
     /// Of the listener for probes and metrics.
     pub(super) probes: SocketAddr,
+    /// Of the listener for the API, if there is one.
+    pub(super) api: Option<SocketAddr>,
 }
 
 impl Ports {
     /// As the ports file has them.
     pub(super) fn json(&self) -> String {
-        format!(
-            "{:#}\n",
-            json!({ "admission": self.admission.to_string(), "probes": self.probes.to_string() })
-        )
+        let mut ports = json!({ "admission": self.admission.to_string(), "probes": self.probes.to_string() });
+        if let (Some(ports), Some(api)) = (ports.as_object_mut(), self.api) {
+            ports.insert("api".to_owned(), json!(api.to_string()));
+        }
+        format!("{ports:#}\n")
     }
 }
 
@@ -69,11 +72,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports.json");
         write(&path, "old").unwrap();
-        let ports =
-            Ports { admission: "127.0.0.1:8443".parse().unwrap(), probes: "[::1]:8081".parse().unwrap() };
+        let mut ports = Ports {
+            admission: "127.0.0.1:8443".parse().unwrap(),
+            probes: "[::1]:8081".parse().unwrap(),
+            api: None,
+        };
         write(&path, &ports.json()).unwrap();
         let read: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(read, json!({"admission": "127.0.0.1:8443", "probes": "[::1]:8081"}));
+        ports.api = Some("127.0.0.1:8082".parse().unwrap());
+        assert!(ports.json().contains("\"api\": \"127.0.0.1:8082\""), "{}", ports.json());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 
         std::fs::create_dir(folder.path().join("folder")).unwrap();

@@ -49,6 +49,7 @@ impl Server {
                 "pollInterval": "1s",
             },
             "probes": {"address": probes},
+            "api": {"address": "127.0.0.1:0"},
             "log": {"level": "info,plimsoll=debug"},
         });
         // JSON is YAML.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::objects::{
-    Bounds, ContainerRecommendation, Fact, FactKind, LimitRange, Namespace, Owned, Recommendation,
+    Bounds, ContainerRecommendation, Fact, FactKind, LimitRange, Namespace, Owned, Recommendation, Shown,
 };
 use crate::pod::Workload;
 use crate::pod::{controller, group_of};
@@ -192,9 +192,25 @@ fn recommendation(
         pod_name: text("/spec/podName").filter(|pod| !pod.is_empty()),
         target,
         containers,
+        shown: shown(manifest),
         namespace,
         name,
     })
+}
+
+fn shown(manifest: &Value) -> Shown {
+    let mut shown = Shown::default();
+    let parts = [
+        ("/spec/targetRef", &mut shown.target),
+        ("/status/containers", &mut shown.containers),
+        ("/status/conditions", &mut shown.conditions),
+    ];
+    for (pointer, text) in parts {
+        if let Some(part) = manifest.pointer(pointer).filter(|part| part.is_array() || part.is_object()) {
+            *text = part.to_string().into();
+        }
+    }
+    shown
 }
 
 fn quantity(value: Option<&Value>) -> Result<Option<Quantity>, String> {

@@ -191,6 +191,11 @@ impl Objects {
         self.recommendations.values().flat_map(|recs| recs.values())
     }
 
+    /// The recommendations of a namespace.
+    pub fn recommendations_in(&self, namespace: &str) -> impl Iterator<Item = &Arc<Recommendation>> {
+        self.recommendations.get(namespace).into_iter().flat_map(|recs| recs.values())
+    }
+
     /// The recommendation of a name.
     pub fn recommendation(&self, namespace: &str, name: &str) -> Option<&Arc<Recommendation>> {
         self.recommendations.get(namespace)?.get(name)
@@ -240,7 +245,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::Objects;
-    use crate::objects::{Fact, FactKey, FactKind, Recommendation};
+    use crate::objects::{Fact, FactKey, FactKind, Recommendation, Shown};
     use crate::pod::Workload;
 
     fn recommendation(name: &str, target: &str) -> Fact {
@@ -253,6 +258,7 @@ mod tests {
             target: workload,
             pod_name: None,
             containers: [].into(),
+            shown: Shown::default(),
         }))
     }
 

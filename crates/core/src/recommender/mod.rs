@@ -8,6 +8,7 @@
 mod assign;
 mod changes;
 mod checkpoint;
+mod class;
 mod desired;
 mod fold;
 mod json;
@@ -21,6 +22,7 @@ mod subject;
 
 pub use changes::{is_garbage, must_write};
 pub use checkpoint::{Parked, ParkedContainer, SetAside, Stored};
+pub use class::{Amounts, UserProfile};
 pub use desired::{Condition, ConditionType, ContainerStatus, Desired, ResourceStatus, SourceHealth, Status};
 pub use json::status_json;
 pub use past::{PastPods, workload_of_pod_name};
