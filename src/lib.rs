@@ -13,6 +13,7 @@ mod kinds;
 pub mod metrics;
 pub mod offline;
 pub mod profiles;
+pub mod recommender;
 pub mod server;
 pub mod standalone;
 pub mod telemetry;

@@ -239,6 +239,7 @@ fn the_printed_configuration_reads_back() {
     let text = "
 log: {level: warn}
 tls: {names: [a.example, '::1'], minVersion: 1.3}
+recommender: {prometheus: {headers: [{name: X-Scope-OrgID, value: a}]}, shards: 3}
 profiles:
   - name: shared-pool
     spec: {static: {factors: {cpu: '0.5'}}, match: {pools: ['yes', '1e3', 'a.b']}}

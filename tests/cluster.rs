@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::admission::{NamespaceReadError, NamespaceReader as _};
-use plimsoll::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
+use plimsoll::cluster::{self, ClusterOptions, LiveNamespaces, PodChange, Snapshots};
 use plimsoll::metrics::Metrics;
 use plimsoll::server::{Readiness, Shutdown};
 use plimsoll_core::objects::{FactKind, Objects, OwnerLookup};
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::fake::{
-    FakeApi, JOBS, LIMIT_RANGES, NAMESPACES, PROFILES, RECOMMENDATIONS, REPLICA_SETS, eventually,
+    FakeApi, JOBS, LIMIT_RANGES, NAMESPACES, PODS, PROFILES, RECOMMENDATIONS, REPLICA_SETS, eventually,
 };
 
 /// The watches of one replica.
@@ -36,25 +36,29 @@ struct Replica {
     task: JoinHandle<()>,
 }
 
+/// A pace for tests.
+fn options() -> ClusterOptions {
+    ClusterOptions {
+        page_size: 2,
+        first_pause: Duration::from_millis(2),
+        longest_pause: Duration::from_millis(20),
+        status_jitter: Duration::ZERO,
+        status_repeat: Duration::from_secs(600),
+    }
+}
+
 impl Replica {
     fn start(fake: &FakeApi) -> Self {
         let metrics = Arc::new(Metrics::new("test"));
         let snapshots = Arc::new(Snapshots::new(Arc::clone(&metrics)));
         let readiness = Readiness::new(Shutdown::new());
         let cancel = CancellationToken::new();
-        let options = ClusterOptions {
-            page_size: 2,
-            first_pause: Duration::from_millis(2),
-            longest_pause: Duration::from_millis(20),
-            status_jitter: Duration::ZERO,
-            status_repeat: Duration::from_secs(600),
-        };
         let run = cluster::run(
             fake.client(),
             Arc::clone(&snapshots),
             Arc::clone(&metrics),
             readiness.condition("snapshots"),
-            options,
+            options(),
             cancel.clone(),
         );
         Self { snapshots, metrics, readiness, cancel, task: tokio::spawn(run) }
@@ -398,4 +402,65 @@ async fn a_live_read_that_fails_says_why() {
     // A name that would change the path is not sent.
     let error = reader.read("a/b").await.unwrap_err();
     assert!(matches!(error, NamespaceReadError::Failed { .. }), "{error}");
+}
+
+fn pod(name: &str, phase: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "shop"}, "status": {"phase": phase}})
+}
+
+/// Name and phase of pods that are not of no interest.
+fn read_pod(pod: &Value) -> Option<String> {
+    let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
+    let (name, phase) = (text("/metadata/name")?, text("/status/phase")?);
+    (phase != "Pending").then(|| format!("{name} {phase}"))
+}
+
+#[tokio::test]
+async fn pods_are_read_where_they_arrive() {
+    let fake = FakeApi::start().await;
+    for (name, phase) in [("a", "Running"), ("b", "Pending"), ("c", "Failed")] {
+        fake.put(PODS, pod(name, phase));
+    }
+    let metrics = Arc::new(Metrics::new("test"));
+    let cancel = CancellationToken::new();
+    let mut changes =
+        cluster::watch_pods(fake.client(), options(), Arc::clone(&metrics), cancel.clone(), read_pod);
+    let gone = |name: &str| PodChange::Gone { namespace: "shop".to_owned(), name: name.to_owned() };
+    let put = |text: &str| PodChange::Put(text.to_owned());
+    let listed = |pods: &[&str]| PodChange::Listed(pods.iter().map(|pod| (*pod).to_owned()).collect());
+
+    assert_eq!(changes.recv().await.unwrap(), listed(&["a Running", "c Failed"]), "over two pages");
+    fake.put(PODS, pod("b", "Running"));
+    assert_eq!(changes.recv().await.unwrap(), put("b Running"), "of interest now");
+    fake.put(PODS, pod("b", "Pending"));
+    assert_eq!(changes.recv().await.unwrap(), gone("b"), "of none any more");
+    fake.delete(PODS, "a");
+    assert_eq!(changes.recv().await.unwrap(), put("a Running"), "the last state first");
+    assert_eq!(changes.recv().await.unwrap(), gone("a"));
+    fake.put_silently(PODS, pod("d", "Running"));
+    fake.expire(PODS);
+    assert_eq!(changes.recv().await.unwrap(), listed(&["c Failed", "d Running"]), "listed anew");
+    assert!(metrics.encode().contains("plimsoll_snapshot_age_seconds{kind=\"Pod\"}"));
+
+    cancel.cancel();
+    assert_eq!(changes.recv().await, None);
+    eventually("the age of what is not watched is not told", || !metrics.encode().contains("kind=\"Pod\"}"))
+        .await;
+}
+
+#[tokio::test]
+async fn a_watch_of_pods_ends_with_its_receiver() {
+    let fake = FakeApi::start().await;
+    let metrics = Arc::new(Metrics::new("test"));
+    let (alive, mut ended) = tokio::sync::mpsc::channel::<()>(1);
+    let read = move |pod: &Value| {
+        let _ = &alive;
+        read_pod(pod)
+    };
+    let token = CancellationToken::new();
+    let mut changes = cluster::watch_pods(fake.client(), options(), metrics, token, read);
+    assert_eq!(changes.recv().await.unwrap(), PodChange::Listed(Vec::new()));
+    drop(changes);
+    // The closure goes with the watch.
+    assert_eq!(ended.recv().await, None);
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use plimsoll::crd::{self, OvercommitProfileSpec};
 use plimsoll::input;
 use plimsoll_core::profile::{self, SPEC_FIELDS};
+use plimsoll_core::usage::{Checkpoint, HistogramCheckpoint, VERSION};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
@@ -59,11 +60,14 @@ fn names_scopes_and_columns() {
     let definitions = crd::definitions().unwrap();
     let columns = |definition: &Value| -> Vec<String> {
         let version = &definition["spec"]["versions"][0];
-        assert_eq!(version["subresources"]["status"], json!({}));
         let columns = version["additionalPrinterColumns"].as_array().unwrap();
         columns.iter().map(|column| column["name"].as_str().unwrap().to_owned()).collect()
     };
-    let [profile, recommendation] = &definitions[..] else { panic!("two kinds") };
+    let [profile, recommendation, checkpoint] = &definitions[..] else { panic!("three kinds") };
+    let has_status = |definition: &Value| {
+        definition["spec"]["versions"][0]["subresources"].get("status") == Some(&json!({}))
+    };
+    assert!(has_status(profile) && has_status(recommendation) && !has_status(checkpoint));
     assert_eq!(profile["metadata"]["name"], "overcommitprofiles.plimsoll.dev");
     assert_eq!(profile["spec"]["scope"], "Cluster");
     assert_eq!(profile["spec"]["names"]["shortNames"], json!(["ocp"]));
@@ -71,7 +75,14 @@ fn names_scopes_and_columns() {
     assert_eq!(recommendation["metadata"]["name"], "recommendations.plimsoll.dev");
     assert_eq!(recommendation["spec"]["scope"], "Namespaced");
     assert_eq!(recommendation["spec"]["names"]["shortNames"], json!(["rec"]));
-    assert_eq!(columns(recommendation), ["Kind", "Target", "Profile", "CPU", "Memory", "Ready", "Age"]);
+    assert_eq!(
+        columns(recommendation).join(" "),
+        "Kind Workload Pod Profile CPU Memory Effective-CPU Effective-Memory Ready Reason Last-Sample Age"
+    );
+    assert_eq!(checkpoint["metadata"]["name"], "usagecheckpoints.plimsoll.dev");
+    assert_eq!(checkpoint["spec"]["scope"], "Namespaced");
+    assert_eq!(checkpoint["spec"]["names"]["shortNames"], json!(["ucp"]));
+    assert_eq!(columns(checkpoint), ["Kind", "Target", "Containers", "Last-Sample", "Age"]);
 }
 
 /// The defaults that the API server fills in are those that hold without it; only what `kubectl get` shows has one, so
@@ -137,10 +148,12 @@ fn schemas_are_structural_and_bounded() {
             other => panic!("{path}: {other:?}"),
         }
     }
-    for kind in ["OvercommitProfile", "Recommendation"] {
+    for kind in ["OvercommitProfile", "Recommendation", "UsageCheckpoint"] {
         let schema = schema(kind);
         for part in ["spec", "status"] {
-            check(part, &schema["properties"][part]);
+            if let Some(schema) = schema["properties"].get(part) {
+                check(part, schema);
+            }
         }
     }
 }
@@ -369,4 +382,44 @@ fn shipped_profiles_are_valid_and_have_only_known_fields() {
         }
     }
     assert_eq!(seen, 3);
+}
+
+/// The API server drops what the schema does not know: a field that is missing here would be lost without a word.
+#[test]
+fn the_schema_has_every_field_of_a_checkpoint() {
+    let schema = schema("UsageCheckpoint");
+    let container = &at(&schema, "spec.containers")["items"];
+    let fields = |schema: &Value| -> BTreeSet<String> {
+        schema["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    let histogram = HistogramCheckpoint { half_life_seconds: 1, ..HistogramCheckpoint::default() };
+    let full = Checkpoint {
+        version: VERSION,
+        samples: 1,
+        first_sample: Some(String::new()),
+        last_sample: Some(String::new()),
+        last_oom: Some(String::new()),
+        cpu: Some(histogram.clone()),
+        memory: Some(histogram),
+    };
+    let full = serde_json::to_value(full).unwrap();
+    let keys = |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let mut expected = keys(&full);
+    expected.extend(["name".to_owned(), "pod".to_owned()]);
+    assert_eq!(fields(container), expected);
+    for resource in ["cpu", "memory"] {
+        assert_eq!(fields(&container["properties"][resource]), keys(&full[resource]), "{resource}");
+    }
+}
+
+/// However usage is spread, what is stored of a histogram fits.
+#[test]
+fn the_longest_checkpoint_fits_the_schema() {
+    let schema = schema("UsageCheckpoint");
+    let weights = &at(&schema, "spec.containers")["items"]["properties"]["cpu"]["properties"]["weights"];
+    // Runs of one bucket each: `175:10000 `, but no bucket beside the next; or one run of all.
+    let apart = (0..176).step_by(2).map(|bucket| format!("{bucket}:10000")).collect::<Vec<_>>().join(" ");
+    let run = format!("0:{}", vec!["10000"; 176].join(","));
+    let longest = u64::try_from(apart.len().max(run.len())).unwrap();
+    assert!(weights["maxLength"].as_u64().unwrap() >= longest, "{longest}");
 }

@@ -110,14 +110,16 @@ fn print(args: &PrintArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
 
 /// A configuration file that gives the same configuration, with the origins as comments.
 fn write_yaml(loaded: &Loaded, out: &mut dyn Write) -> Result<(), CliError> {
-    let mut current = String::new();
+    let mut current: Vec<String> = Vec::new();
     for setting in loaded.settings() {
-        let (section, key) = setting.path.split_once('.').unwrap_or(("", &setting.path));
-        if section != current && !section.is_empty() {
-            writeln!(out, "{section}:")?;
-            section.clone_into(&mut current);
+        let mut sections: Vec<&str> = setting.path.split('.').collect();
+        let key = sections.pop().unwrap_or_default();
+        let common = current.iter().zip(&sections).take_while(|(left, right)| left == *right).count();
+        for (depth, section) in sections.iter().enumerate().skip(common) {
+            writeln!(out, "{:width$}{section}:", "", width = 2 * depth)?;
         }
-        let indent = if section.is_empty() { "" } else { "  " };
+        let indent = "  ".repeat(sections.len());
+        current = sections.into_iter().map(ToOwned::to_owned).collect();
         // JSON is YAML, and a setting fits on a line; only profiles are worth a block.
         let structured = setting.value.as_array().is_some_and(|items| items.iter().any(Value::is_object));
         if structured {

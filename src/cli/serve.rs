@@ -24,6 +24,7 @@ use crate::config::{
 };
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
+use crate::recommender;
 use crate::server::health;
 use crate::server::tls::{TlsError, wall_clock};
 use crate::server::{
@@ -190,6 +191,7 @@ async fn serve(
         }
         None => Some(start_cluster(&config, &snapshots, &metrics, &readiness, &tasks).await?),
     };
+    start_recommender(&config, args.standalone.is_some(), &snapshots, &metrics, &readiness, &tasks);
     let engine =
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics));
     let observer = ReloadCounter(Arc::clone(&metrics));
@@ -268,6 +270,29 @@ async fn start_cluster(
     );
     tasks.spawn("watches", watches);
     Ok(Arc::new(LiveNamespaces::new(client, config.admission.namespace_read_timeout)))
+}
+
+fn start_recommender(
+    config: &Config,
+    standalone: bool,
+    snapshots: &Arc<Snapshots>,
+    metrics: &Arc<Metrics>,
+    readiness: &Readiness,
+    tasks: &Tasks,
+) {
+    if !config.recommender.runs(standalone) {
+        return;
+    }
+    let parts = recommender::Parts {
+        config: config.recommender.clone(),
+        cluster: (!standalone).then(|| config.cluster.clone()),
+        own_namespace: config.admission.own_namespace.clone(),
+        excluded: profiles::excluded_namespaces(config),
+        snapshots: Arc::clone(snapshots),
+        metrics: Arc::clone(metrics),
+        readiness: readiness.clone(),
+    };
+    tasks.spawn("recommender", recommender::run(parts, tasks.cancelled()));
 }
 
 /// What of the configuration takes effect while the server runs.

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 /// The pauses of one series of attempts.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, next: first }
     }
 
     /// After a success.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 
     /// How long to wait now: from half to the whole of a pause that doubles each time.
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
         pause / 2 + chance(pause / 2)
@@ -30,7 +30,7 @@ impl Backoff {
 }
 
 /// A random duration from zero to `most`.
-pub(super) fn chance(most: Duration) -> Duration {
+pub(crate) fn chance(most: Duration) -> Duration {
     // The standard library seeds each of these at random; a generator of its own would be a dependency for this.
     let random = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
     most.mul_f64(f64::from(random) / f64::from(u32::MAX))

@@ -7,6 +7,7 @@ use plimsoll_core::problem::Problem;
 use serde_json::{Value, json};
 
 use super::kinds::WatchedKind;
+use super::watch::Reader;
 
 /// What happened to the objects of one kind.
 #[derive(Debug)]
@@ -71,6 +72,35 @@ pub(super) fn read(kind: &WatchedKind, object: &Value) -> Result<Reading, String
         _ => None,
     };
     Ok(Reading { key, fact, profile })
+}
+
+/// Reads objects of one kind into changes of the snapshot.
+#[derive(Debug)]
+pub(super) struct FactReader(pub(super) &'static WatchedKind);
+
+impl Reader for FactReader {
+    type Item = Reading;
+    type Change = Change;
+
+    fn item(&self, object: &Value) -> Result<Option<Reading>, String> {
+        read(self.0, object).map(Some)
+    }
+
+    fn listed(&self, items: Vec<Reading>) -> Change {
+        Change::Listed(self.0, items)
+    }
+
+    fn absent(&self) -> Change {
+        Change::Absent(self.0)
+    }
+
+    fn put(&self, object: &Value) -> Result<Option<Change>, String> {
+        read(self.0, object).map(|reading| Some(Change::Put(reading)))
+    }
+
+    fn gone(&self, object: &Value) -> Vec<Change> {
+        self.0.key_of(object).map(Change::Gone).into_iter().collect()
+    }
 }
 
 /// The object with its type, which lists leave out and metadata calls by another name; without what nobody reads.

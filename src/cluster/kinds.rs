@@ -3,6 +3,8 @@
 use plimsoll_core::objects::{FactKey, FactKind};
 use serde_json::Value;
 
+use super::watch::Collection;
+
 /// One kind and how it is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WatchedKind {
@@ -55,6 +57,15 @@ impl WatchedKind {
     pub fn path(&self) -> String {
         let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
         format!("{root}/{}/{}", self.api_version, self.plural)
+    }
+
+    pub(super) fn collection(&self) -> Collection {
+        Collection {
+            path: self.path(),
+            kind: self.kind,
+            metadata_only: self.metadata_only,
+            may_be_absent: self.is_custom(),
+        }
     }
 
     /// The name of its CRD.

@@ -4,11 +4,12 @@
 //! them into [`Snapshots`], which requests read without waiting; profiles that were taken in get their status
 //! written. The steps between reading and folding are pure and are in `fold`.
 
-mod backoff;
+pub(crate) mod backoff;
 mod client;
 mod fold;
 mod kinds;
 mod namespaces;
+mod pods;
 mod snapshots;
 mod status;
 mod watch;
@@ -22,12 +23,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, connect};
+use self::fold::FactReader;
 pub use self::kinds::{WATCHED, WatchedKind};
 pub use self::namespaces::LiveNamespaces;
+pub use self::pods::{PodChange, watch_pods};
 pub use self::snapshots::Snapshots;
 use self::status::StatusKeeper;
+pub(crate) use self::status::cut;
 use self::watch::Watch;
+pub(crate) use self::watch::describe;
 use self::writer::Writer;
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
@@ -78,7 +84,14 @@ pub async fn run(
     let (news, profiles) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for kind in &WATCHED {
-        let watch = Watch::new(client.clone(), kind, changes.clone(), Arc::clone(&metrics), options.clone());
+        let watch = Watch::new(
+            client.clone(),
+            kind.collection(),
+            FactReader(kind),
+            changes.clone(),
+            Arc::clone(&metrics),
+            options.clone(),
+        );
         tasks.spawn(watch.run());
     }
     drop(changes);

@@ -95,7 +95,7 @@ fn patch(profile: &SeenProfile, verdict: &Verdict, now: Timestamp) -> Value {
 }
 
 /// A text of at most `most` bytes, cut between characters.
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }

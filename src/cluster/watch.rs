@@ -1,4 +1,4 @@
-//! Lists and watches one kind for as long as the program runs.
+//! Lists and watches one kind for as long as somebody wants to know.
 //!
 //! The loop is our own, not that of `kube`'s runtime, because it must see bookmarks: they are how one knows on a
 //! quiet cluster that the API server is still there. It also reads objects as they come, so that one that makes no
@@ -13,14 +13,13 @@ use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ClusterOptions;
 use super::backoff::{Backoff, chance};
-use super::fold::{self, Change, Reading};
-use super::kinds::WatchedKind;
 use crate::metrics::Metrics;
 
 /// How long one page of a list, or the head of a watch's answer, may take.
@@ -71,7 +70,7 @@ impl WatchFailure {
 }
 
 /// The error with its causes; what an operator can do where the status tells it.
-pub(super) fn describe(error: &kube::Error) -> String {
+pub(crate) fn describe(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return match status.code {
             401 => format!(
@@ -94,12 +93,13 @@ pub(super) fn describe(error: &kube::Error) -> String {
     text
 }
 
+/// The items are read one at a time: a page of pods as one tree would be many times its text.
 #[derive(Deserialize)]
-struct Page {
+struct Page<'a> {
     #[serde(default)]
     metadata: PageMetadata,
-    #[serde(default)]
-    items: Option<Vec<Value>>,
+    #[serde(default, borrow)]
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -110,30 +110,63 @@ struct PageMetadata {
     next: Option<String>,
 }
 
+/// What is listed and watched.
+#[derive(Clone, Debug)]
+pub(super) struct Collection {
+    /// The path of the collection over all namespaces.
+    pub(super) path: String,
+    /// Its name in metrics and in the log.
+    pub(super) kind: &'static str,
+    /// Whether metadata is all that is wanted.
+    pub(super) metadata_only: bool,
+    /// Whether the cluster may not know the kind.
+    pub(super) may_be_absent: bool,
+}
+
+/// Makes of objects what the receiver of the changes wants. `Err` is why an object makes no sense at all.
+pub(super) trait Reader: Send + Sync {
+    /// What is kept of an object of a list.
+    type Item: Send;
+    /// What the receiver is told.
+    type Change: Send;
+
+    fn item(&self, object: &Value) -> Result<Option<Self::Item>, String>;
+    /// These are all of them.
+    fn listed(&self, items: Vec<Self::Item>) -> Self::Change;
+    /// The cluster does not know the kind.
+    fn absent(&self) -> Self::Change;
+    /// The object was added or changed.
+    fn put(&self, object: &Value) -> Result<Option<Self::Change>, String>;
+    /// The object is gone; this is its last state.
+    fn gone(&self, object: &Value) -> Vec<Self::Change>;
+}
+
 /// The watch of one kind.
-pub(super) struct Watch {
+pub(super) struct Watch<R: Reader> {
     client: Client,
-    kind: &'static WatchedKind,
-    changes: mpsc::Sender<Change>,
+    collection: Collection,
+    reader: R,
+    changes: mpsc::Sender<R::Change>,
     metrics: Arc<Metrics>,
     options: ClusterOptions,
     backoff: Backoff,
     failing: bool,
 }
 
-/// The writer is gone: the program ends.
+/// The receiver is gone: nobody wants to know any more.
 struct Ended;
 
-impl Watch {
+impl<R: Reader> Watch<R> {
     pub(super) fn new(
         client: Client,
-        kind: &'static WatchedKind,
-        changes: mpsc::Sender<Change>,
+        collection: Collection,
+        reader: R,
+        changes: mpsc::Sender<R::Change>,
         metrics: Arc<Metrics>,
         options: ClusterOptions,
     ) -> Self {
         let backoff = Backoff::new(options.first_pause, options.longest_pause);
-        Self { client, kind, changes, metrics, options, backoff, failing: false }
+        Self { client, collection, reader, changes, metrics, options, backoff, failing: false }
     }
 
     /// Lists and watches until nobody wants the changes any more.
@@ -146,10 +179,10 @@ impl Watch {
         let mut listed = false;
         loop {
             match self.list().await {
-                Ok((version, readings)) => {
+                Ok((version, items)) => {
                     absences = 0;
                     listed = true;
-                    if self.send(Change::Listed(self.kind, readings)).await.is_err() {
+                    if self.send(self.reader.listed(items)).await.is_err() {
                         return Ended;
                     }
                     self.works_again();
@@ -157,14 +190,14 @@ impl Watch {
                         return Ended;
                     }
                 }
-                Err(failure) if failure.code() == Some(404) && self.kind.is_custom() => {
+                Err(failure) if failure.code() == Some(404) && self.collection.may_be_absent => {
                     absences += 1;
                     self.heard();
                     // A kind that was there is believed to be gone when it is said twice: an API server that
                     // starts may not know all kinds yet.
                     if absences >= 2 || !listed {
                         listed = false;
-                        if self.send(Change::Absent(self.kind)).await.is_err() {
+                        if self.send(self.reader.absent()).await.is_err() {
                             return Ended;
                         }
                     }
@@ -179,12 +212,12 @@ impl Watch {
     }
 
     /// All objects of the kind, and the version at which they were all of them.
-    async fn list(&self) -> Result<(String, Vec<Reading>), WatchFailure> {
-        let request = Request::new(self.kind.path());
+    async fn list(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        let request = Request::new(&self.collection.path);
         let mut parameters = ListParams::default().limit(self.options.page_size);
-        let mut readings = Vec::new();
+        let mut items = Vec::new();
         loop {
-            let request = if self.kind.metadata_only {
+            let request = if self.collection.metadata_only {
                 request.list_metadata(&parameters)?
             } else {
                 request.list(&parameters)?
@@ -192,13 +225,15 @@ impl Watch {
             let text = timeout(ANSWER_TIMEOUT, self.client.request_text(request))
                 .await
                 .map_err(|_| WatchFailure::Slow)??;
-            let page: Page = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
-            drop(text);
+            let page: Page<'_> = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
             self.heard();
-            readings.extend(page.items.into_iter().flatten().filter_map(|object| self.read(&object)));
+            for raw in page.items.into_iter().flatten() {
+                let object: Value = serde_json::from_str(raw.get()).map_err(WatchFailure::NoList)?;
+                items.extend(self.noted(self.reader.item(&object)).flatten());
+            }
             let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
                 let version = page.metadata.resource_version.filter(|version| !version.is_empty());
-                return Ok((version.ok_or(WatchFailure::NoVersion)?, readings));
+                return Ok((version.ok_or(WatchFailure::NoVersion)?, items));
             };
             parameters = parameters.continue_token(&next);
         }
@@ -221,7 +256,7 @@ impl Watch {
                 Err(failure) => {
                     // 410: the version is too old. 404: the kind is gone; the list finds out.
                     if matches!(failure.code(), Some(404 | 410)) {
-                        tracing::debug!(kind = self.kind.kind, %failure, "watch: listing anew");
+                        tracing::debug!(kind = self.collection.kind, %failure, "watch: listing anew");
                         return Ok(());
                     }
                     self.failed("watch", &failure);
@@ -243,8 +278,8 @@ impl Watch {
         let seconds = 240 + u32::try_from(chance(Duration::from_secs(50)).as_secs()).unwrap_or_default();
         let limit = Duration::from_secs(u64::from(seconds)) + WATCH_MARGIN;
         let parameters = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
-        let request = Request::new(self.kind.path());
-        let request = if self.kind.metadata_only {
+        let request = Request::new(&self.collection.path);
+        let request = if self.collection.metadata_only {
             request.watch_metadata(&parameters, version)?
         } else {
             request.watch(&parameters, version)?
@@ -262,59 +297,62 @@ impl Watch {
                 () = self.changes.closed() => return Ok(Outcome::Ended),
             };
             let Ok(event) = event else {
-                tracing::debug!(kind = self.kind.kind, "watch: the connection is silent; watching anew");
+                tracing::debug!(
+                    kind = self.collection.kind,
+                    "watch: the connection is silent; watching anew"
+                );
                 return Ok(Outcome::Over);
             };
             let event = match event {
                 // What cannot be read is lost; watching anew from the version before it would bring it again.
                 Err(error) if is_garbage(&error) => {
-                    self.metrics.watch_error(self.kind.kind);
-                    tracing::warn!(kind = self.kind.kind, %error, "watch: an event cannot be read; it is passed over");
+                    self.metrics.watch_error(self.collection.kind);
+                    tracing::warn!(kind = self.collection.kind, %error, "watch: an event cannot be read; it is passed over");
                     continue;
                 }
                 event => event?,
             };
-            let change = match event {
+            let changes: Vec<_> = match event {
                 None => return Ok(Outcome::Over),
                 Some(WatchEvent::Bookmark(bookmark)) => {
                     *version = bookmark.metadata.resource_version;
-                    None
+                    Vec::new()
                 }
                 Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status).into()),
                 Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                     note_version(version, &object);
-                    self.read(&object).map(Change::Put)
+                    self.noted(self.reader.put(&object)).flatten().into_iter().collect()
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     note_version(version, &object);
-                    self.kind.key_of(&object).map(Change::Gone)
+                    self.reader.gone(&object)
                 }
             };
             self.heard();
             self.works_again();
-            if let Some(change) = change
-                && self.send(change).await.is_err()
-            {
-                return Ok(Outcome::Ended);
+            for change in changes {
+                if self.send(change).await.is_err() {
+                    return Ok(Outcome::Ended);
+                }
             }
         }
     }
 
-    fn read(&self, object: &Value) -> Option<Reading> {
-        fold::read(self.kind, object)
-            .map_err(|reason| {
-                self.metrics.watch_error(self.kind.kind);
-                tracing::warn!(kind = self.kind.kind, "{reason}");
-            })
-            .ok()
+    /// What was read; an object that makes no sense is counted and passed over.
+    fn noted<T>(&self, read: Result<T, String>) -> Option<T> {
+        read.map_err(|reason| {
+            self.metrics.watch_error(self.collection.kind);
+            tracing::warn!(kind = self.collection.kind, "{reason}");
+        })
+        .ok()
     }
 
-    async fn send(&self, change: Change) -> Result<(), Ended> {
+    async fn send(&self, change: R::Change) -> Result<(), Ended> {
         self.changes.send(change).await.map_err(|_| Ended)
     }
 
     fn heard(&self) {
-        self.metrics.snapshot_heard(self.kind.kind);
+        self.metrics.snapshot_heard(self.collection.kind);
     }
 
     fn works_again(&mut self) {
@@ -324,16 +362,16 @@ impl Watch {
 
     fn say_works_again(&mut self) {
         if std::mem::take(&mut self.failing) {
-            tracing::info!(kind = self.kind.kind, "the watch works again");
+            tracing::info!(kind = self.collection.kind, "the watch works again");
         }
     }
 
     fn failed(&mut self, what: &'static str, failure: &WatchFailure) {
-        self.metrics.watch_error(self.kind.kind);
+        self.metrics.watch_error(self.collection.kind);
         if std::mem::replace(&mut self.failing, true) {
-            tracing::debug!(kind = self.kind.kind, %failure, "{what} failed again");
+            tracing::debug!(kind = self.collection.kind, %failure, "{what} failed again");
         } else {
-            tracing::warn!(kind = self.kind.kind, %failure, "{what} failed; the last snapshot stays, trying again");
+            tracing::warn!(kind = self.collection.kind, %failure, "{what} failed; the last snapshot stays, trying again");
         }
     }
 }
@@ -342,7 +380,7 @@ impl Watch {
 enum Outcome {
     /// Its time was up.
     Over,
-    /// The program ends.
+    /// Nobody wants to know any more.
     Ended,
 }
 

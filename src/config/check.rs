@@ -30,6 +30,11 @@ impl<'a> Check<'a> {
         self.violations
     }
 
+    /// How much was noted so far.
+    pub(super) fn count_noted(&self) -> usize {
+        self.violations.len()
+    }
+
     /// Notes that a setting is wrong.
     pub(super) fn refuse(&mut self, path: &str, message: impl Into<String>) {
         let origin =

@@ -12,6 +12,7 @@ use super::check::{Check, shown};
 use super::error::{Origin, Violation};
 use super::profiles;
 use super::raw::{RawAdmission, RawConfig, RawLog, RawServer, RawTls};
+use super::recommender::{self, Recommender};
 
 /// Every setting of the program, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,10 @@ pub struct Config {
     pub admission: Admission,
     /// How the API server is reached.
     pub cluster: Cluster,
+    /// Where usage comes from, and how often it becomes recommendations.
+    pub recommender: Recommender,
+    /// The JSON API for people and tools on this machine.
+    pub api: ApiListener,
     /// Logging.
     pub log: Log,
     /// Overcommit profiles as `{metadata: {name}, spec: {...}}`; names are unique, and each spec passed its checks.
@@ -158,6 +163,13 @@ pub struct Cluster {
     pub context: Option<String>,
 }
 
+/// The JSON API for people and tools on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiListener {
+    /// Where to listen, on loopback; absent: nowhere.
+    pub address: Option<SocketAddr>,
+}
+
 /// Logging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
@@ -178,10 +190,10 @@ pub enum LogFormat {
     Json,
 }
 
-const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 const KI: u64 = 1 << 10;
 const MI: u64 = 1 << 20;
 
@@ -198,6 +210,8 @@ impl Config {
                 kubeconfig: check.optional("cluster.kubeconfig", &raw.cluster.kubeconfig, Check::file),
                 context: check.optional("cluster.context", &raw.cluster.context, Check::text),
             },
+            recommender: recommender::check(&mut check, &raw.recommender),
+            api: ApiListener { address: check.optional("api.address", &raw.api.address, loopback) },
             log: log(&mut check, &raw.log),
             profiles: profiles::check(&mut check, &raw.profiles),
         };
@@ -212,6 +226,14 @@ impl Config {
             let message =
                 format!("{} is server.address too; give each listener an own port", self.probes.address);
             check.refuse("probes.address", message);
+        }
+        if let Some(api) = self.api.address.filter(|api| api.port() != 0)
+            && let Some(other) =
+                [("server.address", self.server.address), ("probes.address", self.probes.address)]
+                    .into_iter()
+                    .find_map(|(path, address)| (address == api).then_some(path))
+        {
+            check.refuse("api.address", format!("{api} is {other} too; give each listener an own port"));
         }
         if self.server.client_auth != ClientAuth::None && self.tls.client_ca.is_none() {
             let message = format!(
@@ -301,6 +323,18 @@ fn admission(check: &mut Check<'_>, raw: &RawAdmission) -> Admission {
             MILLISECOND..=10 * SECOND,
         ),
     }
+}
+
+/// An address that only this machine reaches.
+fn loopback(check: &mut Check<'_>, path: &str, value: &Value) -> SocketAddr {
+    let noted = check.count_noted();
+    let address = check.address(path, value);
+    if check.count_noted() == noted && !address.ip().is_loopback() {
+        let right = "the API asks nobody who they are; write a loopback address, as in 127.0.0.1:8082, and reach it \
+                     with kubectl port-forward";
+        check.refuse(path, format!("{} is reached from other machines; {right}", shown(value)));
+    }
+    address
 }
 
 fn log(check: &mut Check<'_>, raw: &RawLog) -> Log {

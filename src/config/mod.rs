@@ -10,6 +10,7 @@ mod keys;
 mod layers;
 mod profiles;
 mod raw;
+mod recommender;
 mod reload;
 mod units;
 
@@ -21,12 +22,14 @@ use serde_json::{Map, Value};
 
 pub(crate) use check::{is_host, is_label};
 pub use checked::{
-    Admission, ClientAuth, Cluster, Config, Log, LogFormat, Probes, Server, Tls, TlsSource, TlsVersion,
+    Admission, ApiListener, ClientAuth, Cluster, Config, Log, LogFormat, Probes, Server, Tls, TlsSource,
+    TlsVersion,
 };
 pub use error::{ConfigErrors, Origin, Violation};
 pub use keys::environment_name;
 pub(crate) use keys::nearest;
 pub use layers::{Flag, Sources};
+pub use recommender::{MetricsServer, Prometheus, Recommender, UsageSource};
 pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};
 
 /// A configuration with the story of its values.

@@ -16,6 +16,8 @@ pub(crate) struct RawConfig {
     pub(crate) probes: RawProbes,
     pub(crate) admission: RawAdmission,
     pub(crate) cluster: RawCluster,
+    pub(crate) recommender: RawRecommender,
+    pub(crate) api: RawApi,
     pub(crate) log: RawLog,
     pub(crate) profiles: Value,
 }
@@ -28,25 +30,28 @@ impl Default for RawConfig {
             probes: RawProbes::default(),
             admission: RawAdmission::default(),
             cluster: RawCluster::default(),
+            recommender: RawRecommender::default(),
+            api: RawApi::default(),
             log: RawLog::default(),
             profiles: json!([]),
         }
     }
 }
 
-/// Defines a section: its settings in the order of the documentation, each with its default.
+/// Defines a section: its settings in the order of the documentation, each with its default; then the sections in it.
 macro_rules! section {
-    ($(#[$meta:meta])* $name:ident { $($field:ident: $default:tt,)+ }) => {
+    ($(#[$meta:meta])* $name:ident { $($field:ident: $default:tt,)+ } $(with { $($inner:ident: $section:ident,)+ })?) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub(crate) struct $name {
             $(pub(crate) $field: Value,)+
+            $($(pub(crate) $inner: $section,)+)?
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($field: json!($default),)+ }
+                Self { $($field: json!($default),)+ $($($inner: $section::default(),)+)? }
             }
         }
     };
@@ -105,6 +110,61 @@ section! {
     RawCluster {
         kubeconfig: null,
         context: null,
+    }
+}
+
+section! {
+    /// Where usage comes from, and how often it becomes recommendations.
+    RawRecommender {
+        enabled: false,
+        source: "MetricsServer",
+        scan_interval: "1m",
+        source_timeout: "30s",
+        file: null,
+        shards: 1,
+        checkpoint_interval: "10m",
+        writes_per_second: 20,
+        lease_duration: "15s",
+        renew_interval: "5s",
+    } with {
+        metrics_server: RawMetricsServer,
+        prometheus: RawPrometheus,
+    }
+}
+
+section! {
+    /// How metrics-server is asked.
+    RawMetricsServer {
+        per_namespace: false,
+    }
+}
+
+section! {
+    /// How Prometheus, or what speaks its API, is asked.
+    RawPrometheus {
+        address: null,
+        cpu_query: (crate::recommender::sources::prometheus::CPU_QUERY),
+        memory_query: (crate::recommender::sources::prometheus::MEMORY_QUERY),
+        namespace_label: "namespace",
+        pod_label: "pod",
+        container_label: "container",
+        bearer_token_file: null,
+        username: null,
+        password_file: null,
+        ca_file: null,
+        client_certificate: null,
+        client_key: null,
+        headers: [],
+        history: "8d",
+        history_step: "5m",
+        history_chunk: "12h",
+    }
+}
+
+section! {
+    /// The JSON API for people and tools on this machine.
+    RawApi {
+        address: "127.0.0.1:8082",
     }
 }
 

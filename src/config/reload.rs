@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -170,14 +171,18 @@ fn keep_fixed(current: &Loaded, loaded: Loaded) -> Result<Loaded, ConfigErrors> 
     let Loaded { mut values, mut origins, file_hash, .. } = loaded;
     for (path, origin) in current.origins.iter().filter(|(path, _)| is_fixed_at_start(path)) {
         let old = super::value_at(&current.values, path);
-        if let (Some((section, key)), Some(old)) = (path.split_once('.'), old)
-            && let Some(slot) = values.get_mut(section).and_then(|section| section.get_mut(key))
-        {
+        if let (Some(slot), Some(old)) = (slot_at(&mut values, path), old) {
             *slot = old.clone();
             origins.insert(path.clone(), origin.clone());
         }
     }
     super::checked(values, origins, file_hash, Vec::new())
+}
+
+fn slot_at<'a>(tree: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Value> {
+    let mut parts = path.split('.');
+    let first = tree.get_mut(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get_mut(part))
 }
 
 fn differences(old: &Loaded, new: &Loaded) -> Vec<String> {

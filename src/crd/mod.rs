@@ -13,6 +13,7 @@
 mod profile;
 mod recommendation;
 mod schema;
+mod usage_checkpoint;
 
 use kube::CustomResourceExt as _;
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub use self::profile::{
 pub use self::recommendation::{
     ContainerFigures, Figures, Recommendation, RecommendationSpec, RecommendationStatus, TargetReference,
 };
+pub use self::usage_checkpoint::{ContainerUsage, HistogramUsage, UsageCheckpoint, UsageCheckpointSpec};
 
 /// The group of every kind of ours.
 pub const GROUP: &str = "plimsoll.dev";
@@ -36,7 +38,7 @@ pub const VERSION: &str = "v1alpha1";
 /// # Errors
 /// When a schema is none, which a test rules out.
 pub fn definitions() -> Result<Vec<Value>, DefinitionError> {
-    [OvercommitProfile::crd(), Recommendation::crd()]
+    [OvercommitProfile::crd(), Recommendation::crd(), UsageCheckpoint::crd()]
         .into_iter()
         .map(|definition| {
             let mut value = serde_json::to_value(definition).map_err(DefinitionError::Json)?;

@@ -22,24 +22,56 @@ use super::schema;
     derive = "PartialEq",
     doc = "What the containers of one workload, pod or namespace need, from measured usage. Written by Plimsoll.",
     printcolumn(name = "Kind", type_ = "string", json_path = ".spec.targetRef.kind"),
-    printcolumn(name = "Target", type_ = "string", json_path = ".spec.targetRef.name"),
+    printcolumn(name = "Workload", type_ = "string", json_path = ".spec.targetRef.name"),
+    printcolumn(
+        name = "Pod",
+        type_ = "string",
+        json_path = ".spec.podName",
+        priority = 1,
+        description = "The pod, where each pod has an own recommendation"
+    ),
     printcolumn(name = "Profile", type_ = "string", json_path = ".spec.profile"),
     printcolumn(
         name = "CPU",
         type_ = "string",
         json_path = ".status.containers[0].cpu.target",
-        description = "Target of the first container"
+        description = "What the first container needs, by the percentile of the profile"
     ),
     printcolumn(
         name = "Memory",
         type_ = "string",
         json_path = ".status.containers[0].memory.target",
-        description = "Target of the first container"
+        description = "What the first container needs, by the percentile of the profile"
+    ),
+    printcolumn(
+        name = "Effective-CPU",
+        type_ = "string",
+        json_path = ".status.containers[0].cpu.effective",
+        description = "What the first container of a new pod requests, after expansion and margin"
+    ),
+    printcolumn(
+        name = "Effective-Memory",
+        type_ = "string",
+        json_path = ".status.containers[0].memory.effective",
+        description = "What the first container of a new pod requests, after expansion and margin"
     ),
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why it is ready, or not"
+    ),
+    printcolumn(
+        name = "Last-Sample",
+        type_ = "date",
+        json_path = ".status.containers[0].lastSample",
+        priority = 1,
+        description = "When the first container was last measured"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

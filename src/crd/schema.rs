@@ -170,6 +170,29 @@ pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
+/// A point in time that may be before the year 1, which `date-time` does not take.
+pub(super) fn far_time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "minLength": 1, "maxLength": 64 })
+}
+
+/// A number as text.
+pub(super) fn number_text(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "minLength": 1, "maxLength": 64 })
+}
+
+/// Weights of buckets: at most 192 of them, each with at most ten characters.
+pub(super) fn weights(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "minLength": 1, "maxLength": 2048 })
+}
+
+/// Lines for the program alone.
+pub(super) fn peaks(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "x-kubernetes-list-type": "atomic", "maxItems": 10000,
+        "items": { "type": "string", "maxLength": 1024 },
+    })
+}
+
 /// The name of an object.
 pub(super) fn object_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "minLength": 1, "maxLength": 253 })

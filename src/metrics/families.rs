@@ -24,7 +24,7 @@ pub(super) type FloatGauge = Gauge<f64, AtomicU64>;
 pub(super) type IntGauge = Gauge<i64, AtomicI64>;
 
 /// Makes a metric, registers it and returns it.
-fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+pub(super) fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());
     metric

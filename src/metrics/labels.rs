@@ -84,6 +84,18 @@ label_values! {
     }
 }
 
+label_values! {
+    /// How a write of an object ended.
+    WriteResult {
+        /// It is written.
+        Success = "success",
+        /// It was changed in the meantime.
+        Conflict = "conflict",
+        /// It was refused, or no answer came.
+        Failure = "failure",
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct AdmissionLabels {
     pub(super) stage: &'static str,
@@ -109,3 +121,66 @@ single_label!(ProfileLabel, state: ProfileState);
 single_label!(KindLabel, kind: &'static str);
 single_label!(ReasonLabel, reason: &'static str);
 single_label!(VersionLabel, version: String);
+single_label!(StepLabel, step: RecommenderStep);
+single_label!(OutcomeLabel, outcome: SampleOutcome);
+single_label!(ShardLabel, shard: u32);
+
+label_values! {
+    /// A part of a scan of the recommender.
+    RecommenderStep {
+        /// Whose pods are, and which profile they fall under.
+        Assign = "assign",
+        /// Asking the source, and taking its samples in.
+        Usage = "usage",
+        /// Making recommendations.
+        Recommend = "recommend",
+        /// Writing recommendations.
+        Write = "write",
+        /// Writing checkpoints.
+        Checkpoint = "checkpoint",
+        /// Reading checkpoints and recommendations at the start.
+        Load = "load",
+        /// Reading the past at the first start.
+        History = "history",
+    }
+}
+
+label_values! {
+    /// What became of a sample.
+    SampleOutcome {
+        /// It was taken.
+        Accepted = "accepted",
+        /// It is more than 10 minutes ahead of the clock.
+        Future = "future",
+        /// Its value or time is nonsense.
+        Invalid = "invalid",
+        /// There was one of that time.
+        Duplicate = "duplicate",
+        /// It is earlier than the container's last, or weighs nothing any more.
+        Old = "old",
+        /// No such pod or container is known.
+        UnknownPod = "unknown_pod",
+        /// The pod does not run.
+        NotRunning = "not_running",
+        /// No profile asks for recommendations for it.
+        Unmatched = "unmatched",
+        /// The source does not say whose it is.
+        MissingLabels = "missing_labels",
+        /// It has no value.
+        NoValue = "no_value",
+    }
+}
+
+/// The labels of writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct WriteLabels {
+    pub(super) kind: &'static str,
+    pub(super) result: WriteResult,
+}
+
+/// The labels of what says who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LeaderLabels {
+    pub(super) part: &'static str,
+    pub(super) shard: u32,
+}

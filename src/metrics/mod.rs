@@ -6,6 +6,7 @@
 mod families;
 mod labels;
 mod process;
+mod recommender;
 mod snapshot_age;
 
 use std::time::Duration;
@@ -19,8 +20,11 @@ use self::labels::{
     AdmissionLabels, CodeLabel, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel,
     VersionLabel,
 };
-pub use self::labels::{NamespaceRead, Operation, ProfileState, ReloadResult};
+pub use self::labels::{
+    NamespaceRead, Operation, ProfileState, RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
+};
 use self::process::ProcessCollector;
+use self::recommender::RecommenderFamilies;
 use crate::server::Stage;
 
 /// The media type of what [`Metrics::encode`] returns.
@@ -33,6 +37,7 @@ pub struct Metrics {
     admission: AdmissionFamilies,
     listener: ListenerFamilies,
     state: StateFamilies,
+    recommender: RecommenderFamilies,
 }
 
 impl Metrics {
@@ -49,7 +54,8 @@ impl Metrics {
         let admission = AdmissionFamilies::register(r);
         let listener = ListenerFamilies::register(r);
         let state = StateFamilies::register(r);
-        Self { registry, admission, listener, state }
+        let recommender = RecommenderFamilies::register(r);
+        Self { registry, admission, listener, state, recommender }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
@@ -171,6 +177,12 @@ impl Metrics {
     /// `plimsoll_snapshot_age_seconds` is the time since the last call.
     pub fn snapshot_heard(&self, kind: &'static str) {
         self.state.snapshot_ages.heard(kind);
+    }
+
+    /// Notes that `kind` is no longer watched, and that this is as it should be.
+    pub fn snapshot_given_up(&self, kind: &'static str) {
+        self.state.snapshot_ages.forget(kind);
+        self.state.snapshot_synced.remove(&KindLabel { kind });
     }
 
     /// Counts a failed list or watch of `kind`.

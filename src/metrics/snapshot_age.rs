@@ -20,6 +20,10 @@ impl SnapshotAges {
     pub(super) fn heard(&self, kind: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Instant::now());
     }
+
+    pub(super) fn forget(&self, kind: &'static str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+    }
 }
 
 impl Collector for SnapshotAges {

@@ -58,6 +58,7 @@ pub(crate) const RECOMMENDATIONS: &str = "/apis/plimsoll.dev/v1alpha1/recommenda
 pub(crate) const LIMIT_RANGES: &str = "/api/v1/limitranges";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
+pub(crate) const PODS: &str = "/api/v1/pods";
 pub(crate) const JOBS: &str = "/apis/batch/v1/jobs";
 
 impl FakeApi {
@@ -178,7 +179,7 @@ impl FakeApi {
             return status(StatusCode::SERVICE_UNAVAILABLE, "down on purpose");
         }
         let known =
-            [PROFILES, RECOMMENDATIONS, LIMIT_RANGES, NAMESPACES, REPLICA_SETS, JOBS].into_iter().find(
+            [PROFILES, RECOMMENDATIONS, LIMIT_RANGES, NAMESPACES, REPLICA_SETS, JOBS, PODS].into_iter().find(
                 |known| path == *known || path.strip_prefix(known).is_some_and(|rest| rest.starts_with('/')),
             );
         match (method, known) {

@@ -93,7 +93,8 @@ fn settings_that_are_named_exist() {
 
 /// The setting that a piece of code names, as `log.level` or `log.level: info`.
 fn setting(code: &str) -> Option<&str> {
-    const SECTIONS: [&str; 6] = ["server", "tls", "probes", "admission", "cluster", "log"];
+    const SECTIONS: [&str; 8] =
+        ["server", "tls", "probes", "admission", "cluster", "recommender", "api", "log"];
     let path = code.split([':', ' ']).next()?;
     let (section, key) = path.split_once('.')?;
     let is_key = key.chars().all(|c| c.is_ascii_alphanumeric());

@@ -61,6 +61,10 @@ fn used() -> Metrics {
     metrics.watch_error("pods");
     metrics.object_refused("pods");
     metrics.degraded("crd_absent", true);
+    metrics.leader("recommender", 0, true);
+    metrics.samples_accepted(5);
+    metrics.samples_dropped("future", 2);
+    metrics.source_answered();
     metrics
 }
 
@@ -123,6 +127,10 @@ fn what_is_counted_is_printed() {
         "plimsoll_snapshot_synced{kind=\"pods\"} 1",
         "plimsoll_watch_errors_total{kind=\"pods\"} 1",
         "plimsoll_degraded{reason=\"crd_absent\"} 0",
+        "plimsoll_leader{part=\"recommender\",shard=\"0\"} 1",
+        "plimsoll_recommender_samples_total 5",
+        "plimsoll_recommender_samples_dropped_total{reason=\"future\"} 2",
+        "plimsoll_recommender_writes_total{kind=\"UsageCheckpoint\",result=\"conflict\"} 0",
     ] {
         assert!(text.lines().any(|printed| printed == line), "{line} is missing in\n{text}");
     }

@@ -186,6 +186,16 @@ impl Objects {
         self.by_target.get(&key).into_iter().flat_map(|recs| recs.values())
     }
 
+    /// All recommendations.
+    pub fn all_recommendations(&self) -> impl Iterator<Item = &Arc<Recommendation>> {
+        self.recommendations.values().flat_map(|recs| recs.values())
+    }
+
+    /// The recommendation of a name.
+    pub fn recommendation(&self, namespace: &str, name: &str) -> Option<&Arc<Recommendation>> {
+        self.recommendations.get(namespace)?.get(name)
+    }
+
     /// Whose the ReplicaSet or Job is.
     pub fn owner_of(&self, kind: &str, namespace: &str, name: &str) -> OwnerLookup<'_> {
         let map = if kind == "Job" { &self.jobs } else { &self.replica_sets };

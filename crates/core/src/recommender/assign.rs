@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::admission::AbsentNamespace;
 use crate::keys;
 use crate::objects::{Namespace, Objects, OwnerLookup};
 use crate::pod::{Owner, Workload, topmost_controller};
@@ -20,9 +21,14 @@ impl Recommender {
     pub fn assign(&mut self, objects: &Objects) -> Vec<SetAside> {
         let mut set_aside = Vec::new();
         self.subjects.values_mut().for_each(Subject::begin_assignment);
+        let unlabelled = Namespace::default();
+        let absent = match self.options.absent_namespace {
+            AbsentNamespace::Unknown => None,
+            AbsentNamespace::Exists => Some(&unlabelled),
+        };
         let Self { pods, subjects, parked, models, .. } = self;
         for (namespace, pods) in &mut *pods {
-            let labels = objects.namespace(namespace);
+            let labels = objects.namespace(namespace).map(Arc::as_ref).or(absent);
             // A pod that came and went since the last scan may tell of a kill.
             for pod in pods.values_mut().filter(|pod| pod.gone.is_none() || pod.remembers.is_none()) {
                 let Some(found) = labels.and_then(|labels| find(&pod.facts, labels, objects)) else {

@@ -14,7 +14,8 @@ impl Recommender {
     /// Takes a sample. `now` is the clock in nanoseconds since 1970.
     pub fn observe(&mut self, sample: &Sample<'_>, now: i64) {
         let Some(pod) = self.pods.get_mut(sample.namespace).and_then(|pods| pods.get_mut(sample.pod)) else {
-            self.counts.unknown += 1;
+            // The samples of other shards are none of ours.
+            self.counts.unknown += u64::from(self.covers(sample.namespace));
             return;
         };
         if !pod.facts.running {

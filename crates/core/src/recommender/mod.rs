@@ -16,6 +16,7 @@ mod past;
 mod pods;
 mod shard;
 mod state;
+mod strangers;
 mod subject;
 
 pub use changes::{is_garbage, must_write};

@@ -122,7 +122,7 @@ pub fn workload_of_pod_name<'a>(
 }
 
 /// Whether pods of a workload of this kind have names that end so, after the workload's name and a dash.
-fn is_suffix(kind: &str, rest: &str) -> bool {
+pub(super) fn is_suffix(kind: &str, rest: &str) -> bool {
     let random =
         |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| SAFE.contains(&byte));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

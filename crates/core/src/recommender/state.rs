@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::admission::AbsentNamespace;
 use crate::pod::Workload;
 use crate::recommender::checkpoint::Parked;
 use crate::recommender::models::Models;
@@ -16,6 +17,8 @@ use crate::usage::{Dropped, Track};
 pub struct Options {
     /// Namespaces whose pods are never changed; nothing is recommended there.
     pub excluded: BTreeSet<String>,
+    /// What a namespace is that was not seen.
+    pub absent_namespace: AbsentNamespace,
     /// How many shards there are.
     pub shards: u32,
     /// Which of them this is, from 0.
@@ -174,6 +177,11 @@ impl Recommender {
         self.parked.insert(key, parked);
     }
 
+    /// The namespaces that have pods.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.pods.keys().map(String::as_str)
+    }
+
     /// What became of samples since the start.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -193,6 +201,11 @@ impl Recommender {
     /// Whether anything is known of a workload; without that nobody can say that it needs no recommendation.
     pub fn knows(&self, key: &Key) -> bool {
         self.subjects.contains_key(key)
+    }
+
+    /// How many of its pods have not ended.
+    pub fn pods_of(&self, key: &Key) -> usize {
+        self.subjects.get(key).map_or(0, |subject| subject.pods)
     }
 
     /// Whether a checkpoint of it waits for its first pod.

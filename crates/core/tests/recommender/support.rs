@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use plimsoll_core::admission::AbsentNamespace;
 use plimsoll_core::objects::{Fact, Objects, read_manifest};
 use plimsoll_core::pod::Workload;
 use plimsoll_core::recommender::{
@@ -28,6 +29,7 @@ pub(crate) fn text(nanos: i64) -> String {
 pub(crate) fn options() -> Options {
     Options {
         excluded: ["kube-system".to_owned()].into(),
+        absent_namespace: AbsentNamespace::Unknown,
         shards: 1,
         shard: 0,
         scan_interval: MINUTE,

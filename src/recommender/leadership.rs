@@ -1,0 +1,337 @@
+//! Who does the work of a shard: the replica that holds its `Lease`.
+//!
+//! The election is our own. `kube-lease-manager` compares the times in a lease, which other machines wrote, with this
+//! machine's clock, and takes a lease that has run out by a patch that does not say which state it replaces: two
+//! replicas may both believe that they hold it, until each has read it again. Here every write replaces the state that
+//! was read, time is measured on this machine alone, and the work is told to stop before another replica can begin.
+//!
+//! A machine that was suspended does not notice that time has passed; until its next renewal it may work beside the new
+//! leader. What it must not overwrite is protected by versions, see [`super::checkpoints`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::error::WriteError;
+use super::lease::{Lease, LeaseClient, Observed, Record, now_text};
+use crate::cluster::chance;
+use crate::metrics::Metrics;
+
+/// What is led, in metrics.
+const PART: &str = "recommender";
+/// A replica with more shards than this waits no longer than one with as many.
+const MOST_PATIENCE: u32 = 8;
+
+/// How shards are led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeadershipOptions {
+    /// The namespace of the leases: our own.
+    pub namespace: String,
+    /// Who this is; no two processes may have the same, see [`identity`].
+    pub identity: String,
+    /// Into how many shards the work is divided.
+    pub shards: u32,
+    /// After this time without a renewal another replica takes over; whole seconds.
+    pub duration: Duration,
+    /// How often a lease is renewed, and how often it is looked whether one is free.
+    pub renew_interval: Duration,
+}
+
+/// The name of this process in leases: that of the pod (the variable `HOSTNAME`), and something that no other process
+/// has, not even the one before it in the same pod.
+pub fn identity(environment: &[(String, String)]) -> String {
+    let host = environment.iter().find(|(name, value)| name == "HOSTNAME" && !value.is_empty());
+    let host = host.map_or("plimsoll", |(_, value)| value.as_str());
+    format!("{host}_{:08x}", chance(Duration::from_secs(u64::from(u32::MAX))).as_secs())
+}
+
+/// The name of a shard's lease.
+pub fn lease_name(shards: u32, shard: u32) -> String {
+    if shards <= 1 { "plimsoll-recommender".to_owned() } else { format!("plimsoll-recommender-{shard}") }
+}
+
+/// The shards that this replica leads, and wants to. Clones share it.
+#[derive(Clone)]
+pub struct Leadership {
+    client: Client,
+    options: LeadershipOptions,
+    metrics: Arc<Metrics>,
+    /// How many shards this replica leads.
+    held: Arc<AtomicU32>,
+    /// Held while a lease is taken, so that each is taken knowing of those before it.
+    taking: Arc<Mutex<()>>,
+}
+
+impl std::fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leadership").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Leadership {
+    /// Leads nothing yet.
+    pub fn new(client: Client, options: LeadershipOptions, metrics: Arc<Metrics>) -> Self {
+        Self { client, options, metrics, held: Arc::default(), taking: Arc::default() }
+    }
+
+    /// Waits for the lease of a shard and does `work` while it is held, again and again until `cancelled`.
+    ///
+    /// The token that `work` gets is cancelled when the lease is lost, a quarter of its duration before another replica
+    /// can take it, and when `cancelled` is. `work` must end then; the lease is released when it has. Work that ends by
+    /// itself gives the lease up.
+    ///
+    /// # Panics
+    /// When `work` does.
+    pub async fn run<W, F>(&self, shard: u32, cancelled: CancellationToken, mut work: W)
+    where
+        W: FnMut(CancellationToken) -> F,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let lease = LeaseClient {
+            client: self.client.clone(),
+            namespace: self.options.namespace.clone(),
+            name: lease_name(self.options.shards, shard),
+        };
+        let mut failing = Failing { shard, since: None };
+        self.metrics.leader(PART, shard, false);
+        while !cancelled.is_cancelled() {
+            let taken = tokio::select! {
+                taken = self.acquire(&lease, &mut failing) => taken,
+                () = cancelled.cancelled() => return,
+            };
+            tracing::info!(shard, lease = lease.name, "this replica leads the recommender");
+            self.metrics.leader(PART, shard, true);
+            let ending = cancelled.child_token();
+            // It must not outlive this task, whatever ends it.
+            let work = AbortOnDropHandle::new(tokio::spawn(work(ending.clone())));
+            let ended = self.hold(&lease, taken, work, &ending, &mut failing).await;
+            self.held.fetch_sub(1, Ordering::Relaxed);
+            self.metrics.leader(PART, shard, false);
+            tracing::info!(shard, lease = lease.name, "this replica no longer leads the recommender");
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
+            }
+            // Let another one have it.
+            tokio::select! {
+                () = sleep(self.options.renew_interval) => {}
+                () = cancelled.cancelled() => {}
+            }
+        }
+    }
+
+    /// Waits until the lease is ours. Counts it as held.
+    async fn acquire(&self, lease: &LeaseClient, failing: &mut Failing) -> Taken {
+        let mut observed = Observed::default();
+        loop {
+            match self.try_acquire(lease, &mut observed).await {
+                Ok(Some(taken)) => {
+                    failing.works();
+                    return taken;
+                }
+                Ok(None) => failing.works(),
+                // Another one was faster.
+                Err(WriteError::Conflict { .. } | WriteError::AlreadyExists { .. }) => {}
+                Err(error) => failing.failed(&error),
+            }
+            // Replicas must not ask in step.
+            let pause = self.options.renew_interval;
+            sleep(pause / 2 + chance(pause / 2)).await;
+        }
+    }
+
+    async fn try_acquire(
+        &self,
+        lease: &LeaseClient,
+        observed: &mut Observed,
+    ) -> Result<Option<Taken>, WriteError> {
+        let Some(before) = self.take_if_free(lease, observed).await? else { return Ok(None) };
+        let _taking = self.taking.lock().await;
+        // What others may have done while this one waited for its turn, the write finds out; what this replica has got
+        // in the meantime is looked at again.
+        if before.waited < self.patience() {
+            return Ok(None);
+        }
+        let sent = Instant::now();
+        let now = now_text();
+        let old = before.lease.as_ref().map(|lease| &lease.record);
+        let record = Record {
+            holder: self.options.identity.clone(),
+            duration_seconds: self.options.duration.as_secs(),
+            acquired: now.clone(),
+            renewed: now,
+            transitions: old.map_or(0, |old| old.transitions.saturating_add(1)),
+        };
+        let lease = lease.write(before.lease.as_ref(), &record, self.options.renew_interval).await?;
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Taken { lease, renewed: sent }))
+    }
+
+    /// The lease as it is, if it is free, and has been for long enough that one with fewer shards could have taken it.
+    async fn take_if_free(
+        &self,
+        lease: &LeaseClient,
+        observed: &mut Observed,
+    ) -> Result<Option<Free>, WriteError> {
+        let found = lease.read(self.options.renew_interval).await?;
+        let record = found.as_ref().map(|lease| lease.record.clone()).unwrap_or_default();
+        if record.holder == self.options.identity {
+            // It was taken, but the answer was lost.
+            return Ok(Some(Free { lease: found, waited: Duration::MAX }));
+        }
+        let now = Instant::now();
+        let Some(since) = observed.free_since(&record, now, self.options.duration) else { return Ok(None) };
+        let waited = now.saturating_duration_since(since);
+        Ok((waited >= self.patience()).then_some(Free { lease: found, waited }))
+    }
+
+    /// How long a free lease is left to others: the longer, the more this replica holds.
+    fn patience(&self) -> Duration {
+        self.options.renew_interval * self.held.load(Ordering::Relaxed).min(MOST_PATIENCE)
+    }
+
+    /// Renews the lease while the work goes on, and releases it afterwards. The work's end.
+    async fn hold(
+        &self,
+        client: &LeaseClient,
+        mut taken: Taken,
+        mut work: AbortOnDropHandle<()>,
+        ending: &CancellationToken,
+        failing: &mut Failing,
+    ) -> Result<(), tokio::task::JoinError> {
+        let margin = self.options.duration / 4;
+        let mut next = taken.renewed + self.options.renew_interval;
+        loop {
+            // Also while the work ends: until it has, nobody else may begin.
+            let stop = taken.renewed + self.options.duration - margin;
+            tokio::select! {
+                ended = &mut work => {
+                    ending.cancel();
+                    self.release(client, &taken.lease).await;
+                    return ended;
+                }
+                () = sleep_until(stop) => {
+                    tracing::warn!(shard = failing.shard, "the lease could not be renewed in time; the work stops");
+                    break;
+                }
+                () = sleep_until(next) => {
+                    let sent = Instant::now();
+                    match self.renew(client, &taken.lease, stop).await {
+                        Ok(Some(lease)) => {
+                            failing.works();
+                            taken = Taken { lease, renewed: sent };
+                            next = sent + self.options.renew_interval;
+                        }
+                        Ok(None) => {
+                            tracing::warn!(shard = failing.shard, "another replica took the lease; the work stops");
+                            break;
+                        }
+                        Err(error) => {
+                            failing.failed(&error);
+                            next = Instant::now() + self.options.renew_interval / 4;
+                        }
+                    }
+                }
+            }
+        }
+        ending.cancel();
+        work.await
+    }
+
+    /// The lease with a new time in it; nothing if it is no longer ours.
+    async fn renew(
+        &self,
+        client: &LeaseClient,
+        lease: &Lease,
+        stop: Instant,
+    ) -> Result<Option<Lease>, WriteError> {
+        let limit = || stop.saturating_duration_since(Instant::now()).min(self.options.renew_interval);
+        let record = Record { renewed: now_text(), ..lease.record.clone() };
+        match client.write(Some(lease), &record, limit()).await {
+            Err(WriteError::Conflict { .. }) => {}
+            Err(WriteError::NotFound { .. }) => return Ok(None),
+            other => return other.map(Some),
+        }
+        // It may be that only a label was changed, or that the answer to the last renewal was lost.
+        let limit = stop.saturating_duration_since(Instant::now()).min(self.options.renew_interval);
+        let Some(found) =
+            client.read(limit).await?.filter(|found| found.record.holder == self.options.identity)
+        else {
+            return Ok(None);
+        };
+        client
+            .write(Some(&found), &Record { renewed: now_text(), ..found.record.clone() }, limit)
+            .await
+            .map(Some)
+    }
+
+    /// Lets others have the lease at once, as far as the API server can be reached.
+    async fn release(&self, client: &LeaseClient, lease: &Lease) {
+        let record = Record {
+            holder: String::new(),
+            duration_seconds: 1,
+            acquired: String::new(),
+            renewed: now_text(),
+            ..lease.record.clone()
+        };
+        if let Err(error) = client.write(Some(lease), &record, self.options.renew_interval).await {
+            tracing::debug!(%error, "the lease could not be released; it runs out");
+        }
+    }
+}
+
+/// A lease that is ours.
+struct Taken {
+    lease: Lease,
+    /// When the last renewal that arrived was sent.
+    renewed: Instant,
+}
+
+/// A lease that is there for the taking.
+struct Free {
+    lease: Option<Lease>,
+    waited: Duration,
+}
+
+/// Says once that calls fail, and once that they work again.
+struct Failing {
+    shard: u32,
+    since: Option<Instant>,
+}
+
+impl Failing {
+    fn failed(&mut self, error: &WriteError) {
+        if self.since.is_none() {
+            self.since = Some(Instant::now());
+            tracing::warn!(shard = self.shard, %error, "the lease cannot be read or written; trying again");
+        }
+    }
+
+    fn works(&mut self) {
+        if let Some(since) = self.since.take() {
+            tracing::info!(shard = self.shard, seconds = since.elapsed().as_secs(), "the lease works again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(lease_name(1, 0), "plimsoll-recommender");
+        assert_eq!(lease_name(3, 2), "plimsoll-recommender-2");
+        let pod = [("HOSTNAME".to_owned(), "plimsoll-7d9".to_owned())];
+        assert!(identity(&pod).starts_with("plimsoll-7d9_"));
+        assert_ne!(identity(&pod), identity(&pod), "a process that starts again is another one");
+        assert!(identity(&[]).starts_with("plimsoll_"));
+    }
+}

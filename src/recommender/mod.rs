@@ -1,0 +1,32 @@
+//! From usage to recommendations, in the background.
+//!
+//! The state is [`plimsoll_core::recommender::Recommender`], which knows neither clock nor network. A `shard`'s loop
+//! feeds it from [`sources`] and from a watch of pods, and what it says goes to a [`store`], while this replica has
+//! the [`Leadership`].
+
+pub mod checkpoints;
+mod cluster_store;
+mod collection;
+mod error;
+mod leadership;
+mod lease;
+mod limiter;
+mod memory_store;
+pub mod names;
+pub mod objects;
+mod plan;
+mod run;
+mod shard;
+pub mod sources;
+pub mod store;
+
+pub use self::checkpoints::Checkpoints;
+pub use self::error::{Next, WriteError};
+pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
+pub use self::limiter::Limiter;
+pub use self::names::object_name;
+pub use self::objects::{Owner, Recommendations, Version};
+pub use self::run::{Parts, run};
+
+/// Who we are to the API server in the fields that we write.
+const MANAGER: &str = "plimsoll-recommender";

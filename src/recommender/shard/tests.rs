@@ -1,0 +1,565 @@
+//! The loop against a store in memory, scan by scan, with leaders that die.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use plimsoll_core::admission::AbsentNamespace;
+use plimsoll_core::objects::{FactKind, read_manifest};
+use plimsoll_core::recommender::{Parked, ParkedContainer, Stored, read_pod};
+use plimsoll_core::usage::{SECOND, nanos_of};
+use serde_json::json;
+
+use super::*;
+use crate::recommender::sources::{File, FileOptions};
+use crate::recommender::store::StoredCheckpoint;
+
+thread_local! {
+    /// The clock of the test; each test has a thread of its own.
+    static NOW: Cell<i64> = const { Cell::new(0) };
+}
+
+fn start() -> i64 {
+    nanos_of("2026-03-01T00:00:00Z".parse().unwrap())
+}
+
+fn set_minute(minute: i64) {
+    NOW.set(start() + minute * 60 * SECOND);
+}
+
+/// Objects in memory, with the rules of the API server that the loop depends on.
+#[derive(Default)]
+struct World {
+    recommendations: BTreeMap<(String, String), StoredRecommendation>,
+    checkpoints: BTreeMap<String, (CheckpointVersion, Stored)>,
+    broken: BTreeMap<String, (CheckpointVersion, Key)>,
+    set_aside: Vec<String>,
+    events: Vec<(String, bool)>,
+    counter: u64,
+    writes: BTreeMap<&'static str, usize>,
+    /// Every call fails while this is set.
+    down: bool,
+}
+
+struct FakeStore {
+    world: Arc<Mutex<World>>,
+    objects: Arc<ArcSwap<Objects>>,
+}
+
+fn id(key: &Key) -> String {
+    format!("{}/{}/{}", key.namespace, key.workload.kind, key.workload.name)
+}
+
+impl World {
+    fn next(&mut self) -> String {
+        self.counter += 1;
+        self.counter.to_string()
+    }
+
+    fn count(&mut self, what: &'static str) -> Result<(), StoreError> {
+        if self.down {
+            return Err(StoreError::Unavailable("the API server is away".to_owned()));
+        }
+        *self.writes.entry(what).or_default() += 1;
+        Ok(())
+    }
+
+    fn total(&self) -> usize {
+        self.writes.values().sum()
+    }
+}
+
+impl FakeStore {
+    fn lock(&self) -> std::sync::MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// What the watch would bring.
+    fn show(&self, world: &World) {
+        let mut objects = Objects::clone(&self.objects.load());
+        let facts = world.recommendations.values().map(|stored| {
+            let manifest = json!({
+                "apiVersion": "plimsoll.dev/v1alpha1", "kind": "Recommendation",
+                "metadata": {"name": stored.name, "namespace": stored.key.namespace},
+                "spec": {
+                    "targetRef": {"apiVersion": "apps/v1", "kind": stored.key.workload.kind, "name": stored.key.workload.name},
+                    "profile": stored.profile,
+                },
+                "status": stored.status,
+            });
+            read_manifest(&manifest).unwrap().unwrap()
+        });
+        objects.replace(FactKind::Recommendation, facts.collect::<Vec<_>>());
+        self.objects.store(Arc::new(objects));
+    }
+}
+
+impl Store for FakeStore {
+    async fn recommendations(&self) -> Result<Vec<StoredRecommendation>, StoreError> {
+        let world = self.lock();
+        if world.down {
+            return Err(StoreError::Unavailable("the API server is away".to_owned()));
+        }
+        Ok(world.recommendations.values().cloned().collect())
+    }
+
+    async fn checkpoints(&self) -> Result<Vec<StoredCheckpoint>, StoreError> {
+        let world = self.lock();
+        if world.down {
+            return Err(StoreError::Unavailable("the API server is away".to_owned()));
+        }
+        let good = world.checkpoints.values().map(|(version, stored)| StoredCheckpoint {
+            key: Key::clone(&stored.key),
+            version: version.clone(),
+            content: Ok(Parked {
+                containers: stored.containers.clone(),
+                peaks: stored.peaks.clone(),
+                written: None,
+            }),
+            last: NOW.get(),
+        });
+        let broken = world.broken.values().map(|(version, key)| StoredCheckpoint {
+            key: key.clone(),
+            version: version.clone(),
+            content: Err("spec.version: 9 is not known".to_owned()),
+            last: NOW.get(),
+        });
+        Ok(good.chain(broken).collect())
+    }
+
+    async fn put_recommendation(
+        &self,
+        desired: &Desired,
+        stored: Option<&StoredRecommendation>,
+        status: Value,
+    ) -> Result<StoredRecommendation, StoreError> {
+        let mut world = self.lock();
+        world.count("recommendation")?;
+        let name = format!("{}-{}", desired.key.workload.kind.to_lowercase(), desired.key.workload.name);
+        let uid = stored.map_or_else(|| world.next(), |stored| stored.uid.clone());
+        let written = StoredRecommendation {
+            key: Key::clone(&desired.key),
+            pod: desired.pod.clone(),
+            name: name.clone(),
+            uid,
+            managed: true,
+            profile: desired.profile.name.clone(),
+            owner_uid: desired.owner.as_ref().map(|owner| owner.uid.clone()),
+            created: NOW.get(),
+            status,
+        };
+        world.recommendations.insert((desired.key.namespace.clone(), name), written.clone());
+        self.show(&world);
+        Ok(written)
+    }
+
+    async fn delete_recommendation(&self, stored: &StoredRecommendation) -> Result<(), StoreError> {
+        let mut world = self.lock();
+        world.count("delete")?;
+        world.recommendations.remove(&(stored.key.namespace.clone(), stored.name.clone()));
+        self.show(&world);
+        Ok(())
+    }
+
+    async fn put_checkpoint(
+        &self,
+        content: &Stored,
+        version: Option<&CheckpointVersion>,
+    ) -> Result<CheckpointVersion, StoreError> {
+        let mut world = self.lock();
+        world.count("checkpoint")?;
+        let id = id(&content.key);
+        let standing = world.checkpoints.get(&id).map(|(version, _)| version.clone());
+        let standing = standing.or_else(|| world.broken.get(&id).map(|(version, _)| version.clone()));
+        if standing.as_ref() != version {
+            return Err(StoreError::Conflict(id));
+        }
+        let uid = standing.map_or_else(|| world.next(), |standing| standing.uid);
+        let version = CheckpointVersion { name: id.clone(), uid, resource_version: world.next() };
+        world.broken.remove(&id);
+        world.checkpoints.insert(id, (version.clone(), content.clone()));
+        Ok(version)
+    }
+
+    async fn delete_checkpoint(&self, _: &str, version: &CheckpointVersion) -> Result<(), StoreError> {
+        let mut world = self.lock();
+        world.count("delete checkpoint")?;
+        world.checkpoints.remove(&version.name);
+        Ok(())
+    }
+
+    async fn set_aside(&self, key: &Key, _: &CheckpointVersion, why: &str) -> Result<(), StoreError> {
+        self.lock().set_aside.push(format!("{}: {why}", id(key)));
+        Ok(())
+    }
+
+    async fn tell(&self, stored: &StoredRecommendation, ready: bool, _: &str) {
+        self.lock().events.push((stored.name.clone(), ready));
+    }
+}
+
+/// A cluster with one or more Deployments of two pods each, and a table of their usage.
+struct Cluster {
+    world: Arc<Mutex<World>>,
+    objects: Arc<ArcSwap<Objects>>,
+    folder: tempfile::TempDir,
+    deployments: usize,
+}
+
+impl Cluster {
+    fn new(deployments: usize, minutes: i64) -> Self {
+        let mut objects = Objects::default();
+        for manifest in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+            json!({
+                "apiVersion": "plimsoll.dev/v1alpha1", "kind": "OvercommitProfile", "metadata": {"name": "p"},
+                "spec": {"mode": "StaticThenDynamic", "dynamic": {"minimumHistory": "1h"}},
+            }),
+        ] {
+            objects.put(read_manifest(&manifest).unwrap().unwrap());
+        }
+        let cluster = Self {
+            world: Arc::default(),
+            objects: Arc::new(ArcSwap::from_pointee(objects)),
+            folder: tempfile::tempdir().unwrap(),
+            deployments,
+        };
+        let mut csv = String::from("series,timestamp,cpu_cores,memory_bytes\n");
+        for minute in 0..minutes {
+            for (deployment, pod) in cluster.pods() {
+                // Both pods in their own second; a day's rise and fall.
+                let nanos = start() + (minute * 60 - 30 + i64::from(pod)) * SECOND;
+                let cpu =
+                    0.1 + f64::from(u32::try_from((minute * 7 + i64::from(pod) * 13) % 60).unwrap()) / 100.0;
+                let time = timestamp_of(nanos);
+                writeln!(
+                    csv,
+                    "shop/d{deployment}-{pod}/app,{time},{cpu},{}",
+                    100_000_000 + minute * 1_000_000
+                )
+                .unwrap();
+            }
+        }
+        std::fs::write(cluster.usage(), csv).unwrap();
+        cluster
+    }
+
+    fn usage(&self) -> PathBuf {
+        self.folder.path().join("usage.csv")
+    }
+
+    fn pods(&self) -> impl Iterator<Item = (usize, u8)> {
+        (0..self.deployments).flat_map(|deployment| [0, 1].map(|pod| (deployment, pod)))
+    }
+
+    fn pod(deployment: usize, pod: u8) -> PodFacts {
+        read_pod(&json!({
+            "metadata": {
+                "namespace": "shop", "name": format!("d{deployment}-{pod}"), "uid": format!("{deployment}-{pod}"),
+                "creationTimestamp": "2026-02-28T00:00:00Z",
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "Deployment", "name": format!("d{deployment}"),
+                    "uid": format!("uid-{deployment}"), "controller": true,
+                }],
+            },
+            "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]},
+            "status": {"phase": "Running"},
+        }))
+        .unwrap()
+    }
+
+    /// A leader that has loaded what stands there and has seen the pods.
+    async fn leader(&self) -> Shard<FakeStore> {
+        let options = ShardOptions {
+            state: recommender::Options {
+                excluded: BTreeSet::new(),
+                absent_namespace: AbsentNamespace::Unknown,
+                shards: 1,
+                shard: 0,
+                scan_interval: 60 * SECOND,
+                checkpoint_interval: 600 * SECOND,
+            },
+            scan_interval: Duration::from_secs(60),
+            writes_per_second: 1,
+            history: Duration::ZERO,
+            without_pods: false,
+            clock: || NOW.get(),
+        };
+        let store = FakeStore { world: Arc::clone(&self.world), objects: Arc::clone(&self.objects) };
+        let source = Source::File(File::new(FileOptions { path: self.usage() }));
+        let metrics = Arc::new(Metrics::new("test"));
+        let mut shard = Shard::new(options, Arc::clone(&self.objects), metrics, store, source);
+        let pods = self.pods().map(|(deployment, pod)| Self::pod(deployment, pod)).collect();
+        shard.take_pod(PodChange::Listed(pods));
+        shard.timed_load().await;
+        shard
+    }
+
+    fn world(&self) -> std::sync::MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    fn target(&self, name: &str) -> Option<String> {
+        let world = self.world();
+        let stored = world.recommendations.get(&("shop".to_owned(), name.to_owned()))?;
+        stored.status.pointer("/containers/0/cpu/target").and_then(Value::as_str).map(str::to_owned)
+    }
+
+    fn condition(&self, kind: &str) -> Option<String> {
+        let world = self.world();
+        let stored = world.recommendations.values().next()?;
+        let conditions = stored.status.get("conditions")?.as_array()?;
+        let found = conditions.iter().find(|condition| condition["type"] == kind)?;
+        Some(format!("{} {}", found["status"].as_str()?, found["reason"].as_str()?))
+    }
+}
+
+async fn run(shard: &mut Shard<FakeStore>, minutes: std::ops::Range<i64>) {
+    for minute in minutes {
+        set_minute(minute);
+        shard.scan().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn usage_becomes_a_recommendation_that_is_seldom_written() {
+    let cluster = Cluster::new(1, 400);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..1).await;
+    assert_eq!(cluster.condition("Ready").as_deref(), Some("False LowHistory"));
+    run(&mut leader, 1..120).await;
+    assert_eq!(cluster.condition("Ready").as_deref(), Some("True Usable"));
+    let target: f64 = cluster.target("deployment-d0").unwrap().trim_end_matches('m').parse().unwrap();
+    assert!(
+        (600.0..=760.0).contains(&target),
+        "the 95th percentile of 100m to 690m, at most two buckets up: {target}"
+    );
+    assert_eq!(cluster.world().events, [("deployment-d0".to_owned(), true)], "told when it turned");
+    let before = cluster.world().writes.clone();
+    run(&mut leader, 120..360).await;
+    let after = cluster.world().writes.clone();
+    let written = after["recommendation"] - before["recommendation"];
+    assert!(written <= 20, "four hours of steadily growing memory: {written} writes");
+    assert_eq!(after["checkpoint"] - before["checkpoint"], 240, "one workload has its turn at each scan");
+}
+
+#[tokio::test]
+async fn a_follower_goes_on_where_a_leader_died() {
+    let cluster = Cluster::new(1, 90);
+    set_minute(0);
+    let mut alone = cluster.leader().await;
+    run(&mut alone, 0..90).await;
+    let whole: Vec<_> = (0..1).map(|n| cluster.target(&format!("deployment-d{n}"))).collect();
+    let total = alone.recommender.counts().accepted;
+    for died in [1, 2, 17, 60, 61, 89] {
+        let cluster = Cluster::new(1, 90);
+        set_minute(0);
+        let mut first = cluster.leader().await;
+        run(&mut first, 0..died).await;
+        let accepted = first.recommender.counts().accepted;
+        drop(first);
+        let mut second = cluster.leader().await;
+        run(&mut second, died..90).await;
+        let seen = accepted + second.recommender.counts().accepted;
+        // What came after the last checkpoints comes again; what came before does not.
+        let mut samples = 0;
+        for (_, stored) in cluster.world().checkpoints.values() {
+            samples += stored.containers.iter().map(|container| container.checkpoint.samples).sum::<u64>();
+        }
+        assert!(samples <= total && seen >= samples, "died at {died}: {samples} of {total}");
+        for (n, whole) in whole.iter().enumerate() {
+            let (now, whole) = (cluster.target(&format!("deployment-d{n}")), whole.clone());
+            let milli =
+                |text: Option<String>| -> f64 { text.unwrap().trim_end_matches('m').parse().unwrap() };
+            let (now, whole) = (milli(now), milli(whole));
+            assert!((now / whole).max(whole / now) < 1.2, "died at {died}, d{n}: {now} for {whole}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_leaders_do_not_write_over_each_other() {
+    let cluster = Cluster::new(1, 60);
+    set_minute(0);
+    let mut old = cluster.leader().await;
+    run(&mut old, 0..20).await;
+    let mut new = cluster.leader().await;
+    run(&mut new, 20..30).await;
+    let samples = |cluster: &Cluster| {
+        let world = cluster.world();
+        world.checkpoints.values().next().unwrap().1.containers[0].checkpoint.samples
+    };
+    let written = samples(&cluster);
+    // The old one wakes up and thinks it still leads.
+    set_minute(30);
+    assert!(old.scan().await.is_err(), "it learns that it does not");
+    assert_eq!(samples(&cluster), written, "and what the new one wrote stands");
+    run(&mut new, 30..40).await;
+    assert!(samples(&cluster) > written);
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_everything_was_read() {
+    let cluster = Cluster::new(1, 100);
+    set_minute(0);
+    let mut first = cluster.leader().await;
+    run(&mut first, 0..80).await;
+    drop(first);
+    cluster.world().down = true;
+    let before = cluster.world().total();
+    tokio::time::pause();
+    let waiting = timeout(Duration::from_secs(3600), cluster.leader()).await;
+    assert!(waiting.is_err(), "it asks until it is answered");
+    assert_eq!(cluster.world().total(), before);
+    cluster.world().down = false;
+    let mut second = cluster.leader().await;
+    run(&mut second, 80..81).await;
+    let world = cluster.world();
+    let samples = world.checkpoints.values().next().unwrap().1.containers[0].checkpoint.samples;
+    assert!(samples >= 160, "{samples}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_costs_nothing_but_time() {
+    let cluster = Cluster::new(1, 100);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..30).await;
+    cluster.world().down = true;
+    run(&mut leader, 30..70).await;
+    cluster.world().down = false;
+    run(&mut leader, 70..71).await;
+    assert_eq!(cluster.condition("Ready").as_deref(), Some("True Usable"));
+    let world = cluster.world();
+    assert_eq!(world.checkpoints.values().next().unwrap().1.containers[0].checkpoint.samples, 142);
+}
+
+#[tokio::test]
+async fn a_workload_that_was_deleted_is_not_written_again() {
+    let cluster = Cluster::new(1, 100);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..20).await;
+    // The pods go first, and the garbage collector deletes what the Deployment owned.
+    for (deployment, pod) in cluster.pods() {
+        leader
+            .take_pod(PodChange::Gone { namespace: "shop".to_owned(), name: format!("d{deployment}-{pod}") });
+    }
+    run(&mut leader, 20..25).await;
+    assert_eq!(cluster.condition("NoPods").as_deref(), Some("True NoPods"), "it might only be scaled down");
+    {
+        let store = &leader.store;
+        let mut world = store.lock();
+        world.recommendations.clear();
+        world.checkpoints.clear();
+        store.show(&world);
+    }
+    let before = cluster.world().total();
+    run(&mut leader, 25..60).await;
+    assert_eq!(cluster.world().total(), before);
+    assert_eq!(leader.recommender.aggregates(), 0);
+}
+
+#[tokio::test]
+async fn a_recommendation_that_somebody_deleted_comes_back_while_pods_run() {
+    let cluster = Cluster::new(1, 100);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..70).await;
+    {
+        let mut world = leader.store.lock();
+        world.recommendations.clear();
+        leader.store.show(&world);
+    }
+    run(&mut leader, 70..72).await;
+    assert_eq!(cluster.condition("Ready").as_deref(), Some("True Usable"));
+}
+
+#[tokio::test]
+async fn what_somebody_wrote_by_hand_stays_alone() {
+    let cluster = Cluster::new(1, 20);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..2).await;
+    let by_hand = {
+        let mut world = cluster.world();
+        let mut stored = world.recommendations.values().next().unwrap().clone();
+        world.recommendations.clear();
+        (stored.managed, stored.name) = (false, "mine".to_owned());
+        world.recommendations.insert(("shop".to_owned(), "mine".to_owned()), stored.clone());
+        stored
+    };
+    leader.store.show(&cluster.world());
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 2..20).await;
+    let world = cluster.world();
+    assert_eq!(world.recommendations.values().collect::<Vec<_>>(), [&by_hand]);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_cannot_be_used_is_set_aside() {
+    let cluster = Cluster::new(2, 40);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..20).await;
+    drop(leader);
+    {
+        let mut world = cluster.world();
+        // One that is not even of the form, and one whose content is impossible.
+        let (version, stored) = world.checkpoints.remove("shop/Deployment/d0").unwrap();
+        world.broken.insert("shop/Deployment/d0".to_owned(), (version, Key::clone(&stored.key)));
+        let (_, stored) = world.checkpoints.get_mut("shop/Deployment/d1").unwrap();
+        let ParkedContainer { checkpoint, .. } = &mut stored.containers[0];
+        checkpoint.cpu.as_mut().unwrap().total_weight = "-1".to_owned();
+    }
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 20..40).await;
+    let world = cluster.world();
+    assert_eq!(world.set_aside.len(), 2, "{:?}", world.set_aside);
+    assert!(world.set_aside[1].contains("cpu.totalWeight"), "{:?}", world.set_aside);
+    for (_, stored) in world.checkpoints.values() {
+        let samples = stored.containers[0].checkpoint.samples;
+        assert!((30..=80).contains(&samples), "begun anew: {samples}");
+    }
+    assert_eq!((world.checkpoints.len(), world.broken.len()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_source_that_fails_leaves_what_was_learnt() {
+    let cluster = Cluster::new(1, 100);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    run(&mut leader, 0..70).await;
+    let before = cluster.target("deployment-d0");
+    std::fs::remove_file(cluster.usage()).unwrap();
+    run(&mut leader, 70..75).await;
+    assert_eq!(
+        cluster.condition("Stale").as_deref(),
+        Some("False Fresh"),
+        "a short time is nobody's concern"
+    );
+    run(&mut leader, 75..100).await;
+    assert_eq!(cluster.condition("Stale").as_deref(), Some("True SourceFailing"));
+    assert_eq!(cluster.condition("Ready").as_deref(), Some("True Usable"));
+    assert_eq!(cluster.target("deployment-d0"), before);
+}
+
+#[tokio::test]
+async fn many_workloads_are_written_bit_by_bit() {
+    let cluster = Cluster::new(300, 12);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    let mut last = 0;
+    for minute in 0..12 {
+        run(&mut leader, minute..minute + 1).await;
+        let total = cluster.world().total();
+        assert!(total - last <= 46, "1 write a second for 45 s, and one: {}", total - last);
+        last = total;
+    }
+    let world = cluster.world();
+    assert_eq!(world.recommendations.len(), 300);
+    assert!(world.checkpoints.len() >= 100, "{}", world.checkpoints.len());
+}
