@@ -74,6 +74,7 @@ impl Subject {
                 return Err(set_aside(format!("spec.containers[{index}]: {name} is there twice")));
             }
         }
+        let newest = containers.values().filter_map(|measured| measured.aggregate.last_time()).max();
         let mut all_peaks = HashMap::new();
         for (index, line) in parked.peaks.into_iter().enumerate() {
             let mut words = line.splitn(3, ' ');
@@ -83,6 +84,11 @@ impl Subject {
             Track::default()
                 .resume_peaks(peaks)
                 .map_err(|message| set_aside(format!("spec.peaks[{index}]: {message}")))?;
+            // Every sample after it would open a window of its own.
+            if newest.is_none_or(|newest| end_of(peaks).is_none_or(|end| end - newest > DAY)) {
+                let message = "the window is later than any sample can have opened it";
+                return Err(set_aside(format!("spec.peaks[{index}]: {message}")));
+            }
             all_peaks.insert((pod.to_owned(), container.to_owned()), peaks.to_owned());
         }
         self.peaks = all_peaks;
@@ -96,17 +102,18 @@ impl Subject {
 impl Subject {
     /// Gives up the peaks of windows that were over a day before a time: their pods were not seen again.
     pub(super) fn forget_old_peaks(&mut self, newest: i64) {
-        self.peaks.retain(|_, text| {
-            // The end of the present window comes first.
-            let end = text.split(' ').next().and_then(|end| end.parse::<i64>().ok());
-            end.is_some_and(|end| end > newest.saturating_sub(DAY))
-        });
+        self.peaks.retain(|_, text| end_of(text).is_some_and(|end| end > newest.saturating_sub(DAY)));
     }
 
     /// Whether a checkpoint of it holds anything.
     fn is_measured(&self) -> bool {
         self.containers.values().any(Measured::is_known)
     }
+}
+
+/// When the present window of what [`Track::peaks`] gave ends.
+fn end_of(peaks: &str) -> Option<i64> {
+    peaks.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl Measured {

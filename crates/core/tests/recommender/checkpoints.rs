@@ -150,6 +150,9 @@ fn broken_checkpoints_are_set_aside_whole() {
     set_aside("peaks that are no numbers", |stored| stored.peaks[0] = "web-a-x app 5 much".to_owned());
     set_aside("peaks at no time", |stored| stored.peaks[0] = "web-a-x app soon 1.0".to_owned());
     set_aside("infinite peaks", |stored| stored.peaks[0] = "web-a-x app 5 inf".to_owned());
+    set_aside("a window of next year", |stored| {
+        stored.peaks[0] = format!("web-a-x app {} 1.0", start() + 365 * 24 * HOUR);
+    });
     set_aside("windows that overlap", |stored| stored.peaks[0] = "web-a-x app 5 1.0 | 4 1.0".to_owned());
 }
 

@@ -16,6 +16,7 @@ mod checkpoints;
 mod collection;
 mod conditions;
 mod effective;
+mod hostile;
 mod kills;
 mod past;
 mod pods;
