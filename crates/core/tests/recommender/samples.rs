@@ -146,12 +146,12 @@ fn the_last_samples_of_a_pod_that_is_gone() {
     world.put(web("a", "x"));
     world.scans(1, &[("web-a-x", 0.5, 1e8)]);
     world.remove("web-a-x");
-    world.scans(1, &[("web-a-x", 0.5, 1e8)]);
-    assert_eq!(world.recommender.counts().accepted, 2, "it was measured once more");
+    world.scans(2, &[("web-a-x", 0.5, 1e8)]);
+    assert_eq!(world.recommender.counts().accepted, 3, "it was measured a little longer");
     world.scans(5, &[]);
     world.scans(1, &[("web-a-x", 0.5, 1e8)]);
     assert_eq!(world.recommender.counts().unknown, 1, "then it is forgotten");
-    assert_eq!(world.app(&web_key()).samples, 2, "what it used is not");
+    assert_eq!(world.app(&web_key()).samples, 3, "what it used is not");
 }
 
 #[test]
