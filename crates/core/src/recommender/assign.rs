@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::admission::AbsentNamespace;
 use crate::keys;
-use crate::objects::{Namespace, Objects};
+use crate::objects::{Namespace, Objects, OwnerLookup};
 use crate::pod::{Owner, Workload, topmost_controller};
 use crate::profile::{Candidate, Granularity, Mode, Profile};
 use crate::recommender::checkpoint::SetAside;
@@ -29,7 +29,8 @@ impl Recommender {
         let Self { pods, subjects, parked, models, .. } = self;
         for (namespace, pods) in &mut *pods {
             let labels = objects.namespace(namespace).map(Arc::as_ref).or(absent);
-            for pod in pods.values_mut().filter(|pod| pod.gone.is_none()) {
+            // A pod that came and went since the last scan may tell of a kill.
+            for pod in pods.values_mut().filter(|pod| pod.gone.is_none() || pod.remembers.is_none()) {
                 let Some(found) = labels.and_then(|labels| find(&pod.facts, labels, objects)) else {
                     pod.home = None;
                     continue;
@@ -49,8 +50,16 @@ impl Recommender {
                 }
                 let Some(subject) = subjects.get_mut(&*key) else { continue };
                 let owner = (key.workload.kind != NAMESPACE).then_some(found.owner);
-                subject.assign(&pod.facts, found.by_pod, owner, &found.profile);
+                let over = pod.facts.ended || pod.gone.is_some();
+                subject.assign(&pod.facts, over, found.by_pod, owner, &found.profile);
                 pod.settle(key, found.by_pod, subject);
+            }
+        }
+        for subject in subjects.values_mut().filter(|subject| subject.is_without_pods()) {
+            // Nobody has said which profile its next pod will match; the one before may have changed.
+            let mut profiles = objects.profiles().iter();
+            if let Some(profile) = profiles.find(|profile| profile.name == subject.profile.name) {
+                subject.profile = Arc::clone(profile);
             }
         }
         let resampled: HashSet<Arc<Key>> = subjects
@@ -59,7 +68,7 @@ impl Recommender {
             .collect();
         if !resampled.is_empty() {
             for pod in pods.values_mut().flat_map(HashMap::values_mut) {
-                if pod.home.as_ref().is_some_and(|home| resampled.contains(home)) {
+                if pod.remembers.as_ref().is_some_and(|key| resampled.contains(key)) {
                     pod.containers.iter_mut().for_each(|tracked| tracked.track.forget_peaks());
                 }
             }
@@ -87,14 +96,25 @@ fn find(pod: &PodFacts, namespace: &Namespace, objects: &Objects) -> Option<Foun
             uid: pod.uid.clone(),
         },
         Some(controller) => {
+            let workload = &controller.workload;
+            let is_passed_over = matches!(
+                (workload.group.as_str(), workload.kind.as_str()),
+                ("apps", "ReplicaSet") | ("batch", "Job")
+            );
+            // Whose it is will be known at a next scan; its own name must not get a recommendation meanwhile.
+            if is_passed_over
+                && objects.owner_of(&workload.kind, &pod.namespace, &workload.name) == OwnerLookup::Unknown
+            {
+                return None;
+            }
+            // Static pods are not created through the API server: nobody can lower them.
+            if workload.group.is_empty() && workload.kind == "Node" {
+                return None;
+            }
             let hash = pod.shape.labels.get(keys::POD_TEMPLATE_HASH).map(String::as_str);
             topmost_controller(controller, hash, &pod.namespace, objects)
         }
     };
-    // An owner that is only guessed by its name will be known at the next scan.
-    if owner.uid.is_empty() {
-        return None;
-    }
     let label = |key: &str| pod.shape.labels.get(key).map(String::as_str);
     let pool = namespace.labels.get(keys::POOL).map(String::as_str);
     let profile = objects.profiles().find(&Candidate {
@@ -143,7 +163,7 @@ impl Pod {
     /// Lets its usage go to a subject from now on. What is remembered of a container stays while its usage goes
     /// where it went.
     fn settle(&mut self, home: Arc<Key>, by_pod: bool, subject: &mut Subject) {
-        let stays = self.home.as_ref() == Some(&home);
+        let stays = self.remembers.as_ref() == Some(&home);
         let mut before = std::mem::take(&mut self.containers);
         if !stays {
             before.clear();
@@ -157,6 +177,7 @@ impl Pod {
                 Tracked { slot, track }
             }));
         }
+        self.remembers = Some(Arc::clone(&home));
         self.home = Some(home);
     }
 }

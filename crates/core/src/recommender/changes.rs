@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use plimsoll_quantity::Quantity;
 use serde_json::Value;
 
@@ -100,12 +101,18 @@ fn units(quantity: &Quantity) -> f64 {
     quantity.nanos() as f64 / UNIT as f64
 }
 
-/// Whether the time of the last sample is so far behind that a reader, or admission, would be misled.
+/// Whether the times of samples are so far behind that a reader, or admission, would be misled.
 fn is_old(desired: &Desired, container: &ContainerStatus, stored: &Value) -> bool {
-    let Some(last) = container.last_sample else { return false };
-    let written = find(stored, &container.name)
-        .and_then(|found| found.get("lastSample")?.as_str()?.parse::<jiff::Timestamp>().ok());
-    let Some(written) = written else { return true };
-    let most = (desired.profile.dynamic.maximum_age / 4).clamp(1, LONGEST_UNWRITTEN);
-    last.duration_since(written).as_secs() >= most
+    let (Some(first), Some(last)) = (container.first_sample, container.last_sample) else { return false };
+    let written =
+        |key: &str| -> Option<Timestamp> { find(stored, &container.name)?.get(key)?.as_str()?.parse().ok() };
+    let (Some(first_written), Some(last_written)) = (written("firstSample"), written("lastSample")) else {
+        return true;
+    };
+    let policy = &desired.profile.dynamic;
+    let most = (policy.maximum_age / 4).clamp(1, LONGEST_UNWRITTEN);
+    // The conditions are those of the worst container; admission uses each as soon as its history is long enough.
+    let is_enough = |first, last: Timestamp| last.duration_since(first).as_secs() >= policy.minimum_history;
+    last.duration_since(last_written).as_secs() >= most
+        || is_enough(first, last) != is_enough(first_written, last_written)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::pod::Owner;
 use crate::recommender::state::{Key, Recommender};
 use crate::recommender::subject::{Measured, Slot, Subject};
-use crate::usage::{Checkpoint, Model, Track};
+use crate::usage::{Checkpoint, DAY, Model, Track};
 
 /// The most lines of peaks that one checkpoint holds; each is at most some 250 bytes, and an object about 1 MiB.
 const MOST_PEAKS: usize = 3000;
@@ -74,6 +74,7 @@ impl Subject {
                 return Err(set_aside(format!("spec.containers[{index}]: {name} is there twice")));
             }
         }
+        let newest = containers.values().filter_map(|measured| measured.aggregate.last_time()).max();
         let mut all_peaks = HashMap::new();
         for (index, line) in parked.peaks.into_iter().enumerate() {
             let mut words = line.splitn(3, ' ');
@@ -83,6 +84,11 @@ impl Subject {
             Track::default()
                 .resume_peaks(peaks)
                 .map_err(|message| set_aside(format!("spec.peaks[{index}]: {message}")))?;
+            // Every sample after it would open a window of its own.
+            if newest.is_none_or(|newest| end_of(peaks).is_none_or(|end| end - newest > DAY)) {
+                let message = "the window is later than any sample can have opened it";
+                return Err(set_aside(format!("spec.peaks[{index}]: {message}")));
+            }
             all_peaks.insert((pod.to_owned(), container.to_owned()), peaks.to_owned());
         }
         self.peaks = all_peaks;
@@ -93,11 +99,35 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// Gives up the peaks of windows that were over a day before a time: their pods were not seen again.
+    pub(super) fn forget_old_peaks(&mut self, newest: i64) {
+        self.peaks.retain(|_, text| end_of(text).is_some_and(|end| end > newest.saturating_sub(DAY)));
+    }
+
+    /// Whether a checkpoint of it holds anything.
+    fn is_measured(&self) -> bool {
+        self.containers.values().any(Measured::is_known)
+    }
+}
+
+/// When the present window of what [`Track::peaks`] gave ends.
+fn end_of(peaks: &str) -> Option<i64> {
+    peaks.split_ascii_whitespace().next()?.parse().ok()
+}
+
+impl Measured {
+    /// Whether anything was ever learnt of it, be it only that it was killed.
+    pub(super) fn is_known(&self) -> bool {
+        self.aggregate.last_time().is_some()
+    }
+}
+
 impl Recommender {
     /// The workloads whose checkpoints are to be written now: of those that changed, the ones that were written
     /// longest ago, and so many that all have their turn within the interval.
     pub fn checkpoints_due(&self) -> Vec<Arc<Key>> {
-        let mut changed: Vec<_> = self.subjects.iter().filter(|(_, subject)| subject.changed).collect();
+        let mut changed: Vec<_> = self.unwritten().collect();
         changed.sort_by(|a, b| (a.1.written, a.0).cmp(&(b.1.written, b.0)));
         let scans = self.options.checkpoint_interval.div_euclid(self.options.scan_interval.max(1)).max(1);
         let scans = usize::try_from(scans).unwrap_or(usize::MAX);
@@ -110,18 +140,22 @@ impl Recommender {
 
     /// All workloads that changed since they were written, for the end.
     pub fn checkpoints_left(&self) -> Vec<Arc<Key>> {
-        let changed = self.subjects.iter().filter(|(_, subject)| subject.changed);
-        changed.map(|(key, _)| Arc::clone(key)).collect()
+        self.unwritten().map(|(key, _)| Arc::clone(key)).collect()
     }
 
-    /// What the checkpoint of a workload is to hold; `None` for one that is not known, or has no samples yet.
+    fn unwritten(&self) -> impl Iterator<Item = (&Arc<Key>, &Subject)> {
+        self.subjects.iter().filter(|(_, subject)| subject.changed && subject.is_measured())
+    }
+
+    /// What the checkpoint of a workload is to hold; `None` for one that is not known, or of which nothing
+    /// was learnt yet.
     pub fn checkpoint(&self, key: &Key) -> Option<Stored> {
         let (key, subject) = self.subjects.get_key_value(key)?;
         let model = self.models.get(subject.model)?;
         let containers: Vec<_> = subject
             .containers
             .iter()
-            .filter(|(_, measured)| measured.aggregate.samples() > 0)
+            .filter(|(_, measured)| measured.is_known())
             .map(|(slot, measured)| ParkedContainer {
                 pod: slot.pod.clone(),
                 container: slot.container.clone(),

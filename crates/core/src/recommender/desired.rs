@@ -145,7 +145,8 @@ impl Recommender {
         source: &SourceHealth,
     ) -> Vec<Desired> {
         let Some(model) = self.models.get(subject.model) else { return Vec::new() };
-        if subject.pods == 0 && !is_asked_for(key, subject, objects) {
+        let is_learnt = || subject.containers.values().any(Measured::is_known);
+        if subject.pods == 0 && !(is_asked_for(key, subject, objects) && is_learnt()) {
             return Vec::new();
         }
         // At the start of a workload its containers are not known yet.
@@ -251,18 +252,21 @@ impl View<'_> {
             .map(|(slot, measured)| (self.verdict(measured), slot.container.as_str()))
             .max_by_key(|(verdict, _)| *verdict);
         let worst = worst.unwrap_or((Verdict::NoSamples, "no container"));
+        // At granularity Pod, others of the workload may run.
+        let idle = !containers.iter().any(|(_, measured)| measured.live);
         let pods = Condition {
             kind: ConditionType::NoPods,
-            holds: self.subject.pods == 0,
-            reason: if self.subject.pods == 0 { "NoPods" } else { "PodsRun" },
-            message: if self.subject.pods == 0 {
+            holds: idle,
+            reason: if idle { "NoPods" } else { "PodsRun" },
+            message: if idle {
                 "no pod runs; what was learnt is used for new pods until it is older than dynamic.maximumAge"
                     .to_owned()
             } else {
                 "its pods are measured".to_owned()
             },
         };
-        vec![self.ready(worst), self.low_history(worst), self.stale(worst), pods, self.unsupported()]
+        let stale = self.stale(worst, containers);
+        vec![self.ready(worst), self.low_history(worst), stale, pods, self.unsupported()]
     }
 
     fn verdict(&self, measured: &Measured) -> Verdict {
@@ -332,7 +336,7 @@ impl View<'_> {
         }
     }
 
-    fn stale(&self, (verdict, container): (Verdict, &str)) -> Condition {
+    fn stale(&self, (verdict, container): (Verdict, &str), containers: &[(&Slot, &Measured)]) -> Condition {
         let patience = PATIENCE.max(self.scan.saturating_mul(5));
         let condition =
             |holds, reason, message| Condition { kind: ConditionType::Stale, holds, reason, message };
@@ -356,9 +360,17 @@ impl View<'_> {
                 format!("no usage since {since:.0}: {why}; what was learnt before is used on"),
             );
         }
-        let live = self.subject.containers.values().filter(|measured| measured.live);
-        let newest = live.filter_map(|measured| measured.aggregate.last_sample()).max();
-        if self.subject.pods > 0 && newest.is_some_and(|newest| self.now.saturating_sub(newest) >= patience) {
+        let live = containers.iter().filter(|(_, measured)| measured.live);
+        let newest = live.clone().filter_map(|(_, measured)| measured.aggregate.last_sample()).max();
+        if newest.is_none() && live.count() > 0 {
+            return condition(
+                false,
+                "NoSamples",
+                "no usage of its pods has arrived yet; if none comes, see whether the source measures them"
+                    .to_owned(),
+            );
+        }
+        if newest.is_some_and(|newest| self.now.saturating_sub(newest) >= patience) {
             return condition(
                 true,
                 "NoUsage",

@@ -53,7 +53,10 @@ impl Recommender {
         for pod in self.pods.values_mut().flat_map(HashMap::values_mut).filter(|pod| pod.news) {
             let Some(home) = &pod.home else { continue };
             pod.news = false;
-            let Some(subject) = self.subjects.get_mut(&**home) else { continue };
+            let Some(subject) = self.subjects.get_mut(&**home) else {
+                pod.news = true;
+                continue;
+            };
             let Some(model) = self.models.get(subject.model) else { continue };
             let mut kills: Vec<_> = pod.facts.kills.iter().collect();
             kills.sort_by_key(|kill| kill.nanos);
@@ -63,7 +66,11 @@ impl Recommender {
                 let tracked =
                     pod.containers.iter_mut().find(|tracked| tracked.slot.container == kill.container);
                 let Some(tracked) = tracked else { continue };
-                let Some(measured) = subject.containers.get_mut(&tracked.slot) else { continue };
+                let Some(measured) = subject.containers.get_mut(&tracked.slot) else {
+                    // It was collected; the next assignment makes it anew.
+                    pod.news = true;
+                    continue;
+                };
                 let shape = pod.facts.shape.containers.iter().find(|shape| shape.name == kill.container);
                 let request = shape.and_then(|shape| shape.memory);
                 let oom = Oom { nanos: kill.nanos, request: request.map_or(0.0, |memory| in_force(&memory)) };
@@ -89,10 +96,10 @@ impl Recommender {
         self.forget_shapes();
         let Some(newest) = self.newest.map(|newest| newest.min(now)) else { return };
         for subject in self.subjects.values_mut() {
+            subject.forget_old_peaks(newest);
             let most = subject.profile.dynamic.maximum_age.saturating_mul(1_000_000_000);
             subject.containers.retain(|_, measured| {
-                let aggregate = &measured.aggregate;
-                let last = aggregate.last_sample();
+                let last = measured.aggregate.last_time();
                 let young = last.is_some_and(|last| newest.saturating_sub(last) < most);
                 measured.live || young
             });

@@ -48,7 +48,7 @@ pub struct PodShape {
 }
 
 /// A container whose usage is taken.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContainerShape {
     /// Its name.
     pub name: String,
@@ -59,7 +59,7 @@ pub struct ContainerShape {
 }
 
 /// What a container asks for of a resource, in nano-units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestShape {
     /// The request in force.
     pub request: i128,

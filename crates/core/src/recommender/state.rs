@@ -93,6 +93,9 @@ pub(super) struct Pod {
     pub(super) home: Option<Arc<Key>>,
     /// In the order of the shape's containers.
     pub(super) containers: Vec<Tracked>,
+    /// Where the usage went that these remember. It outlasts a time in which nothing is recommended for the pod:
+    /// what was counted before must not be counted again after.
+    pub(super) remembers: Option<Arc<Key>>,
     /// Whether its status may tell of kills that were not looked at.
     pub(super) news: bool,
     /// For how many scans it has been gone; its last samples may come after it.
@@ -145,7 +148,8 @@ impl Recommender {
             pod.facts = facts;
             pod.gone = None;
         } else {
-            let pod = Pod { news: true, home: None, containers: Vec::new(), gone: None, facts };
+            let pod =
+                Pod { news: true, home: None, containers: Vec::new(), remembers: None, gone: None, facts };
             pods.insert(pod.facts.name.clone(), pod);
         }
     }
@@ -217,10 +221,10 @@ impl Recommender {
     pub fn forget(&mut self, key: &Key) {
         self.subjects.remove(key);
         self.parked.remove(key);
-        for pod in self.pods.get_mut(&key.namespace).into_iter().flat_map(HashMap::values_mut) {
-            if pod.home.as_deref() == Some(key) {
-                pod.home = None;
-            }
+        let Some(pods) = self.pods.get_mut(&key.namespace) else { return };
+        pods.retain(|_, pod| pod.gone.is_none() || pod.home.as_deref() != Some(key));
+        for pod in pods.values_mut().filter(|pod| pod.remembers.as_deref() == Some(key)) {
+            (pod.home, pod.remembers) = (None, None);
         }
     }
 }

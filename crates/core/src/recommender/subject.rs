@@ -1,5 +1,6 @@
 //! The usage of one workload, or of one namespace.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ pub(super) struct Measured {
     pub(super) aggregate: Aggregate,
     /// What the newest pod that has it asks for.
     pub(super) shape: Option<ContainerShape>,
+    /// When that pod was created; none before the first pod of an assignment.
+    pub(super) shaped: Option<i64>,
     /// Whether a pod that has not ended has it.
     pub(super) live: bool,
     /// What the tracks of its containers begin with, where the aggregate was loaded.
@@ -81,27 +84,27 @@ impl Subject {
         self.profiles.clear();
         self.newest_pod = None;
         for measured in self.containers.values_mut() {
-            measured.live = false;
+            (measured.live, measured.shaped) = (false, None);
         }
     }
 
-    /// Takes one of its pods into account; the newest decides the profile and what containers ask for.
+    /// Takes one of its pods into account; the newest decides the profile and what containers ask for. One that is
+    /// `over` says something only where no other does.
     pub(super) fn assign(
         &mut self,
         pod: &PodFacts,
+        over: bool,
         by_pod: bool,
         owner: Option<Owner>,
         profile: &Arc<Profile>,
     ) {
-        if !pod.ended {
+        if !over {
             self.pods += 1;
             self.profiles.insert(profile.name.clone());
         }
-        // A pod that has ended says something only where no other does.
-        let age = (pod.created, pod.name.clone());
-        let age = if pod.ended { (i64::MIN, age.1) } else { age };
-        let newest = self.newest_pod.as_ref().is_none_or(|newest| age > *newest);
-        if newest {
+        let created = if over { i64::MIN } else { pod.created };
+        let age = (created, pod.name.clone());
+        if self.newest_pod.as_ref().is_none_or(|newest| age > *newest) {
             self.newest_pod = Some(age);
             self.profile = Arc::clone(profile);
             self.by_pod = by_pod;
@@ -112,11 +115,18 @@ impl Subject {
         for shape in &pod.shape.containers {
             let slot = Slot { pod: by_pod.then(|| pod.name.clone()), container: shape.name.clone() };
             let measured = self.containers.entry(slot).or_default();
-            measured.live |= !pod.ended;
-            if newest || measured.shape.is_none() {
-                measured.shape = Some(shape.clone());
+            measured.live |= !over;
+            // Of several pods of one age it must be the same at each scan.
+            let newest = measured.shaped.map_or(Ordering::Greater, |age| created.cmp(&age));
+            if newest.then_with(|| Some(shape).cmp(&measured.shape.as_ref())) == Ordering::Greater {
+                (measured.shaped, measured.shape) = (Some(created), Some(shape.clone()));
             }
         }
+    }
+
+    /// Whether the last assignment found no pod of it at all.
+    pub(super) fn is_without_pods(&self) -> bool {
+        self.newest_pod.is_none()
     }
 
     /// Goes over to the profile's model, if it is another than before. Whether the kind of memory samples

@@ -160,9 +160,14 @@ impl Aggregate {
         self.last
     }
 
+    /// Time of the last sample or kill, whichever is later, in nanoseconds since 1970.
+    pub fn last_time(&self) -> Option<i64> {
+        self.last.max(self.last_oom)
+    }
+
     /// Lets another model hold from now on.
     pub fn change_model(&mut self, old: &Model, new: &Model) {
-        let Some(last) = self.last.max(self.last_oom) else { return };
+        let Some(last) = self.last_time() else { return };
         self.cpu.change_half_life(old.cpu.half_life, new.cpu.half_life, last);
         self.memory.change_half_life(old.memory.half_life, new.memory.half_life, last);
     }
@@ -204,6 +209,8 @@ impl Aggregate {
             dropped.count(reason);
             return false;
         }
+        // A source may tell of CPU and memory one after the other.
+        let is_first = scan.nanos > track.last_cpu.max(track.last_memory);
         let cpu = usage.cpu.map(|cores| {
             let weight = model.weight_of_cpu(usage.cpu_request);
             self.observe_cpu(track, scan, cores, weight)
@@ -218,7 +225,7 @@ impl Aggregate {
         }
         let taken = cpu.is_some_and(|result| result.is_ok()) || memory.is_some_and(|result| result.is_ok());
         if taken {
-            self.samples += 1;
+            self.samples += u64::from(is_first);
             self.first = Some(self.first.map_or(scan.nanos, |first| first.min(scan.nanos)));
             self.last = Some(self.last.map_or(scan.nanos, |last| last.max(scan.nanos)));
         }
@@ -306,7 +313,8 @@ impl Aggregate {
     fn replace_peak(&mut self, model: &Model, window: &Window, bytes: f64) -> Result<(), Refused> {
         let end = Moment::new(window.end, model.memory.half_life);
         if let Some(top) = window.top() {
-            self.memory.subtract(&MEMORY, top, 1.0, end)?;
+            // A histogram that was forgotten since does not have it any more.
+            let _ = self.memory.subtract(&MEMORY, top, 1.0, end);
         }
         self.memory.add(&MEMORY, bytes, 1.0, end)
     }
