@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use plimsoll::recommender::sources::metrics_server::read_pod_metrics;
 use plimsoll::recommender::sources::{MetricsServer, MetricsServerOptions, Scan, Skipped};
+use proptest::prelude::*;
 use serde_json::json;
 
 use crate::support::{Kept, Reply, Server, keep, kept};
@@ -239,4 +240,42 @@ fn a_large_answer_is_read_whole() {
         read_pod_metrics(list(&pods.join(",")).as_bytes(), &mut skipped, &mut keep(&mut all)).unwrap();
     assert_eq!((samples, all.len(), skipped), (20_000, 20_000, Skipped::default()));
     assert_eq!(all[19_999], kept("n9999/web-1/side", TEN, Some(0.499_953_158), Some(67_108_864.0)));
+}
+
+proptest! {
+    /// What went in comes out: nothing is lost, and an absent value stays absent.
+    #[test]
+    fn quantities_are_read_exactly(
+        pods in prop::collection::vec((0..1_772_359_200_i64, prop::option::of(0..1_000_000_000_u64), prop::option::of(0..1_u64 << 42)), 0..20)
+    ) {
+        let mut expected = Vec::new();
+        let mut items = Vec::new();
+        for (n, (seconds, cpu, memory)) in pods.iter().enumerate() {
+            let mut usage = serde_json::Map::new();
+            if let Some(nanos) = cpu {
+                usage.insert("cpu".into(), json!(format!("{nanos}n")));
+            }
+            if let Some(kibi) = memory {
+                usage.insert("memory".into(), json!(format!("{kibi}Ki")));
+            }
+            let time = jiff::Timestamp::from_second(*seconds).unwrap();
+            items.push(json!({
+                "metadata": {"name": n.to_string(), "namespace": "shop"},
+                "timestamp": time.to_string(),
+                "containers": [{"name": "app", "usage": usage}],
+            }));
+            #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+            let (cpu, memory) = (cpu.map(|nanos| nanos as f64 / 1e9), memory.map(|kibi| (kibi * 1024) as f64));
+            if cpu.is_some() || memory.is_some() {
+                expected.push(kept(&format!("shop/{n}/app"), *seconds, cpu, memory));
+            }
+        }
+        let body = json!({"kind": "PodMetricsList", "items": items}).to_string();
+        let (mut all, mut skipped) = (Vec::new(), Skipped::default());
+        read_pod_metrics(body.as_bytes(), &mut skipped, &mut keep(&mut all)).unwrap();
+        prop_assert_eq!(skipped.no_value, (pods.len() - expected.len()) as u64);
+        prop_assert_eq!(all, expected);
+        let part = &body.as_bytes()[..body.len() - 1];
+        prop_assert!(read_pod_metrics(part, &mut skipped, &mut |_| ()).is_err());
+    }
 }

@@ -120,13 +120,19 @@ impl List<'_, '_> {
 }
 
 /// A quantity in whole units.
-#[expect(clippy::cast_precision_loss, reason = "a measured value; 15 digits are more than it has")]
 fn amount(quantity: &Scalar<'_>) -> Option<f64> {
     match quantity {
-        Scalar::Text(text) => Quantity::parse(text).ok().map(|quantity| quantity.nanos() as f64 / 1e9),
+        Scalar::Text(text) => Quantity::parse(text).ok().map(|quantity| units(quantity.nanos())),
         Scalar::Number(number) => Some(*number),
         _ => None,
     }
+}
+
+/// In two parts, so that a whole number of units stays one.
+#[expect(clippy::cast_precision_loss, reason = "a measured value; 15 digits are more than it has")]
+fn units(nanos: i128) -> f64 {
+    const UNIT: i128 = 1_000_000_000;
+    (nanos / UNIT) as f64 + (nanos % UNIT) as f64 / 1e9
 }
 
 impl<'de> DeserializeSeed<'de> for &mut List<'_, '_> {

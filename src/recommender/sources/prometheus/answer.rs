@@ -110,7 +110,7 @@ impl Reading<'_> {
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 fn nanos(seconds: f64) -> Option<i64> {
     let millis = (seconds * 1e3).round();
-    (millis.abs() < MOST_MILLIS).then_some(millis as i64 * 1_000_000)
+    (millis.abs() < MOST_MILLIS).then(|| millis as i64 * 1_000_000)
 }
 
 struct Top<'a, 'r> {
@@ -363,5 +363,94 @@ impl<'de> Visitor<'de> for Points<'_, '_> {
             count += 1;
         }
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::super::table::join;
+    use super::*;
+    use crate::recommender::sources::Sample;
+
+    /// A pod's number, and its points in milliseconds and values.
+    type Series = (u8, Vec<(i64, f64)>);
+
+    fn written(series: &[Series]) -> String {
+        let mut text = r#"{"status":"success","data":{"resultType":"matrix","result":["#.to_owned();
+        for (n, (pod, points)) in series.iter().enumerate() {
+            let comma = if n == 0 { "" } else { "," };
+            let _ = write!(
+                text,
+                r#"{comma}{{"metric":{{"namespace":"shop","id":"{n}","pod":"{pod}","container":"app"}},"values":["#
+            );
+            for (n, (millis, value)) in points.iter().enumerate() {
+                let comma = if n == 0 { "" } else { "," };
+                let _ = write!(text, r#"{comma}[{}.{:03},"{value}"]"#, millis / 1000, millis % 1000);
+            }
+            text.push_str("]}");
+        }
+        text.push_str("]}}");
+        text
+    }
+
+    fn any_answer() -> impl Strategy<Value = Vec<Series>> {
+        let value = prop_oneof![0.0..1e12_f64, Just(0.0), Just(f64::NAN), Just(f64::INFINITY), -10.0..0.0];
+        let points = prop::collection::vec((0..2_000_000_000_000_i64, value), 0..8);
+        prop::collection::vec((any::<u8>(), points), 0..6)
+    }
+
+    #[test]
+    fn times_are_milliseconds_that_fit() {
+        for (rule, seconds, expected) in [
+            ("a whole second", 1_772_359_200.0, Some(1_772_359_200_000_000_000)),
+            ("exact to the millisecond", 1_772_359_200.123, Some(1_772_359_200_123_000_000)),
+            ("before 1970", -1.5, Some(-1_500_000_000)),
+            ("the year 2517 does not fit", 17_272_359_500.0, None),
+            ("nor does one long gone", -1e300, None),
+            ("no number", f64::NAN, None),
+            ("endless", f64::INFINITY, None),
+        ] {
+            assert_eq!(nanos(seconds), expected, "{rule}");
+        }
+    }
+
+    proptest! {
+        /// Times and values come out as they went in, to the millisecond and the last digit; each point is delivered
+        /// or counted.
+        #[test]
+        fn points_are_read_exactly(series in any_answer()) {
+            let (mut table, mut skipped) = (Table::default(), Skipped::default());
+            let answer = read(written(&series).as_bytes(), &Labels::default(), &mut table, &mut skipped).unwrap();
+            prop_assert_eq!(answer.result_type.as_deref(), Some("matrix"));
+            let mut samples = 0;
+            let mut all_known = true;
+            join(&table, &Table::default(), &mut skipped, &mut |sample: &Sample<'_>| {
+                samples += 1;
+                all_known &= series.iter().any(|(pod, points)| {
+                    let point = |(millis, value): &(i64, f64)| {
+                        millis * 1_000_000 == sample.nanos && Some(value.to_bits()) == sample.cpu.map(f64::to_bits)
+                    };
+                    pod.to_string() == sample.pod && points.iter().any(point)
+                });
+            });
+            prop_assert!(all_known);
+            let points: usize = series.iter().map(|(_, points)| points.len()).sum();
+            let counted = skipped.not_finite + skipped.invalid + skipped.duplicate;
+            prop_assert_eq!(samples + counted, points as u64);
+        }
+
+        /// An answer that was cut off anywhere is an error, never a smaller answer.
+        #[test]
+        fn a_part_is_no_answer(series in any_answer(), part in 0.0..1.0_f64) {
+            let text = written(&series);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of it")]
+            let part = (text.len() as f64 * part) as usize;
+            let (mut table, mut skipped) = (Table::default(), Skipped::default());
+            prop_assert!(read(&text.as_bytes()[..part], &Labels::default(), &mut table, &mut skipped).is_err());
+        }
     }
 }

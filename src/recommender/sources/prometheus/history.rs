@@ -100,7 +100,7 @@ impl Group<'_> {
         self.namespaces.as_ref().map_or_else(|| template.whole(), |namespaces| template.of(namespaces))
     }
 
-    /// Asks for less from now on; false if it cannot be less.
+    /// Leaves half of the namespaces to another group; none if there is only one.
     fn halve(&mut self) -> Option<Self> {
         let namespaces = self.namespaces.as_mut()?;
         if namespaces.len() < 2 {
@@ -108,6 +108,109 @@ impl Group<'_> {
         }
         let rest = namespaces.split_off(namespaces.len() / 2);
         Some(Self { namespaces: Some(rest), ..*self })
+    }
+}
+
+/// A load under way.
+struct Load<'l> {
+    source: &'l Prometheus,
+    grid: Grid,
+    wanted: HashSet<&'l str>,
+    /// What is still to be asked for, the next one last.
+    groups: Vec<Group<'l>>,
+    scan: Scan,
+    state: Progress,
+    /// Parts that failed since the last answer.
+    failed_in_a_row: u32,
+    /// Calls that were too much since the last answer.
+    too_much_in_a_row: u32,
+}
+
+impl<'l> Load<'l> {
+    fn new(source: &'l Prometheus, grid: Grid, wanted: &[&'l str]) -> Self {
+        let span = grid.steps_in(source.options.history_chunk);
+        let group = |namespaces| Group { namespaces, at: 0, span };
+        let divisible = source.queries.are_divisible();
+        let groups = if divisible {
+            wanted.chunks(TOGETHER).rev().map(|some| group(Some(some.to_vec()))).collect()
+        } else {
+            vec![group(None)]
+        };
+        let namespaces = if divisible { wanted.len() } else { 1 };
+        Self {
+            source,
+            grid,
+            wanted: wanted.iter().copied().collect(),
+            groups,
+            scan: Scan::default(),
+            state: Progress { namespaces_done: 0, namespaces, until: grid.first, samples: 0 },
+            failed_in_a_row: 0,
+            too_much_in_a_row: 0,
+        }
+    }
+
+    /// Loads a group to its end, or until it fails.
+    async fn group(
+        &mut self,
+        mut group: Group<'l>,
+        sink: &mut Sink<'_>,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) {
+        while group.at < self.grid.count {
+            let steps = group.span.min(self.grid.count - group.at);
+            match self.source.chunk(&group, &self.grid, steps, &mut self.scan.skipped).await {
+                Ok((cpu, memory)) => {
+                    (self.failed_in_a_row, self.too_much_in_a_row) = (0, 0);
+                    self.deliver(&cpu, &memory, sink);
+                    group.at += steps;
+                    self.state.until = self.grid.at(group.at - 1);
+                    progress(self.state);
+                }
+                Err(error) if self.asks_for_less(&error, &mut group, steps) => {
+                    tracing::debug!(%error, scope = group.scope(), span = group.span, "asking for less");
+                }
+                Err(error) => {
+                    self.scan.failures.push(error.failure(&group.scope()));
+                    self.failed_in_a_row += 1;
+                    break;
+                }
+            }
+        }
+        self.state.namespaces_done += group.len();
+    }
+
+    fn deliver(&mut self, cpu: &Table, memory: &Table, sink: &mut Sink<'_>) {
+        let mut samples = 0;
+        let mut wanted = |sample: &Sample<'_>| {
+            if self.wanted.contains(sample.namespace) {
+                samples += 1;
+                sink(sample);
+            }
+        };
+        join(cpu, memory, &mut self.scan.skipped, &mut wanted);
+        self.scan.samples += samples;
+        self.state.samples = self.scan.samples;
+    }
+
+    /// Makes a group smaller where that could help; false if it could not.
+    fn asks_for_less(&mut self, error: &PrometheusError, group: &mut Group<'l>, steps: u64) -> bool {
+        if !error.wants_less() || self.too_much_in_a_row >= TOO_MUCH {
+            return false;
+        }
+        self.too_much_in_a_row += 1;
+        if let Some(rest) = group.halve() {
+            self.groups.push(rest);
+            return true;
+        }
+        group.span = steps / 2;
+        group.span > 0
+    }
+
+    fn give_up(&mut self) {
+        let left: usize = self.groups.drain(..).map(|group| group.len()).sum();
+        if let Some(failure) = self.scan.failures.last_mut() {
+            let _ = write!(failure.message, "; given up, without the history of {left} more namespaces");
+        }
     }
 }
 
@@ -122,80 +225,19 @@ impl Prometheus {
         sink: &mut Sink<'_>,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Scan {
-        let mut scan = Scan::default();
         let grid = Grid::new(from, to, self.options.history_step);
         let wanted: Vec<&str> = namespaces.iter().map(String::as_str).filter(|n| is_namespace(n)).collect();
         if grid.count == 0 || wanted.is_empty() {
-            return scan;
+            return Scan::default();
         }
-        let most = grid.steps_in(self.options.history_chunk);
-        let divisible = self.queries.are_divisible();
-        let mut groups: Vec<Group<'_>> = if divisible {
-            let group = |some: &[_]| Group { namespaces: Some(some.to_vec()), at: 0, span: most };
-            wanted.chunks(TOGETHER).rev().map(group).collect()
-        } else {
-            vec![Group { namespaces: None, at: 0, span: most }]
-        };
-        let mut state = Progress {
-            namespaces_done: 0,
-            namespaces: if divisible { wanted.len() } else { 1 },
-            until: grid.first,
-            samples: 0,
-        };
-        let wanted: HashSet<&str> = wanted.into_iter().collect();
-        let mut failed_parts = 0;
-        let mut too_much = 0;
-        while let Some(mut group) = groups.pop() {
-            while group.at < grid.count {
-                let steps = group.span.min(grid.count - group.at);
-                match self.chunk(&group, &grid, steps, &mut scan.skipped).await {
-                    Ok((cpu, memory)) => {
-                        (failed_parts, too_much) = (0, 0);
-                        let mut samples = 0;
-                        let mut filtered = |sample: &Sample<'_>| {
-                            if wanted.contains(sample.namespace) {
-                                samples += 1;
-                                sink(sample);
-                            }
-                        };
-                        join(&cpu, &memory, &mut scan.skipped, &mut filtered);
-                        scan.samples += samples;
-                        group.at += steps;
-                        state.until = grid.at(group.at - 1);
-                        state.samples = scan.samples;
-                        progress(state);
-                        continue;
-                    }
-                    Err(error) if error.wants_less() && too_much < TOO_MUCH => {
-                        too_much += 1;
-                        if let Some(rest) = group.halve() {
-                            tracing::debug!(%error, "history: asking for fewer namespaces");
-                            groups.push(rest);
-                            continue;
-                        }
-                        if steps > 1 {
-                            tracing::debug!(%error, "history: asking for less time");
-                            group.span = steps / 2;
-                            continue;
-                        }
-                        scan.failures.push(error.failure(&group.scope()));
-                    }
-                    Err(error) => scan.failures.push(error.failure(&group.scope())),
-                }
-                failed_parts += 1;
-                break;
-            }
-            state.namespaces_done += group.len();
-            if failed_parts >= FAILED_PARTS && !groups.is_empty() {
-                let left: usize = groups.iter().map(Group::len).sum();
-                if let Some(failure) = scan.failures.last_mut() {
-                    let _ =
-                        write!(failure.message, "; given up, without the history of {left} more namespaces");
-                }
-                break;
+        let mut load = Load::new(self, grid, &wanted);
+        while let Some(group) = load.groups.pop() {
+            load.group(group, sink, progress).await;
+            if load.failed_in_a_row >= FAILED_PARTS && !load.groups.is_empty() {
+                load.give_up();
             }
         }
-        scan
+        load.scan
     }
 
     /// Both queries for some namespaces and steps.
