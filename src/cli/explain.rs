@@ -1,42 +1,105 @@
-//! A decision in words, as a table.
+//! `plimsoll explain`: what happens to a workload or a pod of a live cluster, and why.
 
-use std::io::Write;
+mod live;
+mod report;
+mod table;
 
-use plimsoll_core::admission::{Decision, Outcome};
+use std::path::PathBuf;
 
-use super::{CliError, table};
+use jiff::Timestamp;
+use serde_json::Value;
 
-/// Writes what was decided about the pod of an object, and why.
-pub(super) fn write(out: &mut dyn Write, title: &str, decision: &Decision) -> Result<(), CliError> {
-    let profile = decision.answer.profile.as_deref();
-    match (decision.answer.outcome, profile) {
-        (Outcome::Skipped(skip), Some(profile)) => {
-            writeln!(out, "{title}: left untouched: {} (profile {profile})", skip.sentence())?;
+use self::live::Live;
+use self::report::Report;
+use super::{CliError, Context, Exit, examples};
+use crate::cluster;
+
+pub(super) use self::table::write;
+
+/// Explain what happens to a workload or pod of a cluster, and why
+///
+/// Reads the cluster that kubectl would, with its rights: the namespace, profiles, LimitRanges and recommendations. The
+/// decision is the one that the server would make about the next pod.
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "a Deployment: its profile, what was measured, and what a new pod will request" => "plimsoll explain workload web -n shop",
+    "another kind" => "plimsoll explain workload statefulset/db -n shop",
+    "a pod that runs: what was done to it, and what would be done to its successor" => "plimsoll explain pod web-7d4f9c8b6d-x2x4z -n shop",
+    "for a script" => "plimsoll explain workload web -n shop -o json",
+))]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A Deployment, StatefulSet, DaemonSet, CronJob, Job, ReplicaSet or a workload of OpenKruise
+    Workload(Named),
+    /// A pod
+    Pod(Named),
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// Its name; of a workload also KIND/NAME, needed where several kinds have one of that name
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Its namespace; by default that of the context
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Kubeconfig file, in place of cluster.kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig, in place of cluster.context
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: Form,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Form {
+    /// Tables and sentences
+    Text,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    let (named, pod) = match &args.what {
+        What::Workload(named) => (named, false),
+        What::Pod(named) => (named, true),
+    };
+    let config = ctx.load_config()?.config;
+    let report = ctx.runtime()?.block_on(async {
+        let kubeconfig = named.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
+        let context = named.context.as_deref().or(config.cluster.context.as_deref());
+        let client = cluster::connect(kubeconfig, context)
+            .await
+            .map_err(|error| CliError::Usage(error.to_string()))?;
+        let namespace = named.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let live = Live::read(client, &namespace, &config).await?;
+        let object = if pod { live.pod(&named.name).await? } else { live.workload(&named.name).await? };
+        let pods = if pod { Vec::new() } else { live.pods_of(&object).await? };
+        Ok::<_, CliError>(Report::new(&live, &object, &pods, Timestamp::now()))
+    })?;
+    match named.output {
+        Form::Text => report.write(ctx.out)?,
+        Form::Json => writeln!(ctx.out, "{:#}", report.json())?,
+        Form::Yaml => {
+            let text = serde_saphyr::to_string::<Value>(&report.json());
+            let text = text
+                .map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
+            write!(ctx.out, "{text}")?;
         }
-        (Outcome::Skipped(skip), None) => writeln!(out, "{title}: left untouched: {}", skip.sentence())?,
-        (Outcome::Error, _) => {
-            let why = decision.self_check.as_ref().map(ToString::to_string).unwrap_or_default();
-            writeln!(out, "{title}: left untouched: {why}")?;
-        }
-        (outcome, profile) => {
-            writeln!(out, "{title}: {} (profile {})", outcome.word(), profile.unwrap_or("none"))?;
-        }
     }
-    if decision.plan.lines.is_empty() {
-        return Ok(());
-    }
-    let mut table = table(["CONTAINER", "RESOURCE", "ORIGINAL", "RESULT", "WHY"]);
-    for line in &decision.plan.lines {
-        table.add_row([
-            line.target.to_string(),
-            line.resource.to_string(),
-            line.original.text.clone(),
-            line.result.text.clone(),
-            line.why(),
-        ]);
-    }
-    for line in table.lines() {
-        writeln!(out, "  {}", line.trim_end())?;
-    }
-    Ok(())
+    Ok(Exit::Done)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::StatusCode;
-use plimsoll::metrics::{Metrics, NamespaceRead, Operation, ProfileState, ReloadResult};
+use plimsoll::metrics::{Metrics, NamespaceRead, Operation, ProfileState, ReloadResult, SampleOutcome};
 use plimsoll::server::Stage;
 
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -62,9 +62,9 @@ fn used() -> Metrics {
     metrics.object_refused("pods");
     metrics.degraded("crd_absent", true);
     metrics.leader("recommender", 0, true);
-    metrics.samples_accepted(5);
-    metrics.samples_dropped("future", 2);
-    metrics.source_answered();
+    metrics.recommender_size(0, 3, 900);
+    metrics.recommender_source(0, Some(5.0), None);
+    metrics.recommender_skipped(SampleOutcome::Future, 2);
     metrics
 }
 
@@ -128,8 +128,9 @@ fn what_is_counted_is_printed() {
         "plimsoll_watch_errors_total{kind=\"pods\"} 1",
         "plimsoll_degraded{reason=\"crd_absent\"} 0",
         "plimsoll_leader{part=\"recommender\",shard=\"0\"} 1",
-        "plimsoll_recommender_samples_total 5",
-        "plimsoll_recommender_samples_dropped_total{reason=\"future\"} 2",
+        "plimsoll_recommender_samples_total{outcome=\"future\"} 2",
+        "plimsoll_recommender_samples_total{outcome=\"accepted\"} 0",
+        "plimsoll_recommender_aggregates{shard=\"0\"} 3",
         "plimsoll_recommender_writes_total{kind=\"UsageCheckpoint\",result=\"conflict\"} 0",
     ] {
         assert!(text.lines().any(|printed| printed == line), "{line} is missing in\n{text}");

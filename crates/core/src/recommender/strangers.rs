@@ -45,8 +45,8 @@ impl Recommender {
 /// for that of a Deployment.
 fn guess_workload(pod: &str) -> Workload {
     let fits = |kind: &'static str| {
-        let ends = pod.match_indices('-').map(|(at, _)| at).filter(|at| *at > 0);
-        let at = ends.filter(|at| pod.get(at + 1..).is_some_and(|rest| is_suffix(kind, rest))).next_back()?;
+        let mut ends = pod.match_indices('-').map(|(at, _)| at).filter(|at| *at > 0);
+        let at = ends.rfind(|at| pod.get(at + 1..).is_some_and(|rest| is_suffix(kind, rest)))?;
         Some((kind, pod.get(..at)?))
     };
     let found = ["CronJob", "Deployment", "StatefulSet", "DaemonSet"].into_iter().find_map(fits);

@@ -1,0 +1,251 @@
+//! What is said about a workload or pod.
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use plimsoll_core::admission::{self, Decision, Outcome, Skip};
+use plimsoll_core::keys;
+use plimsoll_core::pod::{PodView, Pruned, topmost_owner};
+use serde_json::{Value, json};
+
+use super::live::Live;
+use super::table;
+use crate::cli::{CliError, table as new_table};
+use crate::template;
+
+/// What was found out.
+pub(super) struct Report {
+    title: String,
+    decision: Option<Decision>,
+    why_no_profile: Vec<String>,
+    /// What was done to a pod that runs.
+    applied: Option<String>,
+    recommendations: Vec<Value>,
+    pods: PodCounts,
+    notes: Vec<String>,
+    now: Timestamp,
+}
+
+/// The pods of a workload, by what was done to them.
+#[derive(Default)]
+struct PodCounts {
+    all: usize,
+    lowered: usize,
+    dynamic: usize,
+}
+
+impl Report {
+    pub(super) fn new(live: &Live, object: &Value, pods: &[Value], now: Timestamp) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let title = format!("{} {}/{}", text("/kind"), live.namespace, text("/metadata/name"));
+        let applied = applied_to(object).map(str::to_owned);
+        let mut report = Self {
+            title,
+            decision: None,
+            why_no_profile: Vec::new(),
+            applied,
+            recommendations: Vec::new(),
+            pods: PodCounts::default(),
+            notes: live.notes.clone(),
+            now,
+        };
+        for pod in pods {
+            report.pods.all += 1;
+            report.pods.lowered += usize::from(applied_to(pod).is_some());
+            report.pods.dynamic += usize::from(applied_to(pod).is_some_and(|text| text.contains("dynamic(")));
+        }
+        let Some(at) = template::find(object) else { return report };
+        let pod = template::pod(object, at);
+        let pod = Pruned::of(&pod);
+        let decision = live.decide(&pod);
+        if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
+            report.why_no_profile = admission::why_no_profile(&pod, &live.namespace, &live.context());
+        }
+        if let Ok(view) = PodView::read(&pod) {
+            let workload = topmost_owner(&view, &live.namespace, live.objects());
+            let is_about = |found: &&Value| {
+                let target =
+                    |key: &str| found.pointer("/spec/targetRef").and_then(|target| target.get(key)?.as_str());
+                let of_namespace = target("kind") == Some("Namespace");
+                of_namespace
+                    || (target("kind") == Some(&workload.kind) && target("name") == Some(&workload.name))
+            };
+            report.recommendations = live.recommendations.iter().filter(is_about).cloned().collect();
+        }
+        report.decision = Some(decision);
+        report
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let decision = self.decision.as_ref().map(|decision| {
+            let lines = decision.plan.lines.iter().map(|line| {
+                json!({
+                    "container": line.target.to_string(),
+                    "resource": line.resource.name(),
+                    "original": line.original.text,
+                    "result": line.result.text,
+                    "why": line.why(),
+                })
+            });
+            json!({
+                "outcome": decision.answer.outcome.word(),
+                "profile": decision.answer.profile,
+                "requests": lines.collect::<Vec<_>>(),
+                "warnings": decision.answer.warnings,
+                "whyNoProfile": self.why_no_profile,
+            })
+        });
+        let recommendations = self.recommendations.iter().map(|found| {
+            json!({
+                "name": found.pointer("/metadata/name"),
+                "targetRef": found.pointer("/spec/targetRef"),
+                "profile": found.pointer("/spec/profile"),
+                "podName": found.pointer("/spec/podName"),
+                "status": found.get("status"),
+            })
+        });
+        json!({
+            "object": self.title,
+            "applied": self.applied,
+            "next": decision,
+            "recommendations": recommendations.collect::<Vec<_>>(),
+            "pods": {"all": self.pods.all, "lowered": self.pods.lowered, "dynamic": self.pods.dynamic},
+            "notes": self.notes,
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut dyn Write) -> Result<(), CliError> {
+        for note in &self.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        if let Some(applied) = &self.applied {
+            writeln!(out, "{}: {applied}\n\nThe next one would be:", self.title)?;
+        }
+        match &self.decision {
+            Some(decision) => table::write(out, &self.title, decision)?,
+            None => writeln!(out, "{}: has no pod template; nothing is changed", self.title)?,
+        }
+        for reason in &self.why_no_profile {
+            writeln!(out, "  {reason}")?;
+        }
+        if self.pods.all > 0 {
+            writeln!(
+                out,
+                "\n{} pods: {} with lowered requests, {} of them by recommendation",
+                self.pods.all, self.pods.lowered, self.pods.dynamic
+            )?;
+        }
+        if self.recommendations.is_empty() {
+            writeln!(out, "\nNo recommendation is about it.")?;
+        }
+        for recommendation in &self.recommendations {
+            self.write_recommendation(out, recommendation)?;
+        }
+        Ok(())
+    }
+
+    fn write_recommendation(&self, out: &mut dyn Write, found: &Value) -> Result<(), CliError> {
+        let text = |value: &Value, pointer: &str| {
+            value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let pod = match text(found, "/spec/podName").as_str() {
+            "" => String::new(),
+            pod => format!(", pod {pod}"),
+        };
+        writeln!(
+            out,
+            "\nRecommendation {} ({} {}{pod}, profile {})",
+            text(found, "/metadata/name"),
+            text(found, "/spec/targetRef/kind"),
+            text(found, "/spec/targetRef/name"),
+            text(found, "/spec/profile"),
+        )?;
+        let mut figures = new_table([
+            "CONTAINER",
+            "RESOURCE",
+            "TARGET",
+            "LOWER",
+            "UPPER",
+            "ORIGINAL",
+            "EFFECTIVE",
+            "SAMPLES",
+            "HISTORY",
+            "LAST",
+        ]);
+        let containers = found.pointer("/status/containers").and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            for resource in ["cpu", "memory"].into_iter().filter(|resource| container.get(resource).is_some())
+            {
+                let figure = |key: &str| quantity(container.pointer(&format!("/{resource}/{key}")));
+                let time = |key: &str| container.get(key)?.as_str()?.parse::<Timestamp>().ok();
+                let (first, last) = (time("firstSample"), time("lastSample"));
+                let history = first.zip(last).map(|(first, last)| span(last.duration_since(first)));
+                let age = last.map(|last| format!("{} ago", span(self.now.duration_since(last))));
+                figures.add_row([
+                    text(container, "/name"),
+                    resource.to_owned(),
+                    figure("target"),
+                    figure("lower"),
+                    figure("upper"),
+                    figure("original"),
+                    figure("effective"),
+                    container.get("samples").map_or_else(String::new, ToString::to_string),
+                    history.unwrap_or_default(),
+                    age.unwrap_or_default(),
+                ]);
+            }
+        }
+        write_table(out, &figures)?;
+        let mut conditions = new_table(["CONDITION", "STATUS", "REASON", "MESSAGE"]);
+        let list = found.pointer("/status/conditions").and_then(Value::as_array);
+        for condition in list.into_iter().flatten() {
+            let of = |key: &str| text(condition, &format!("/{key}"));
+            conditions.add_row([of("type"), of("status"), of("reason"), of("message")]);
+        }
+        write_table(out, &conditions)
+    }
+}
+
+fn write_table(out: &mut dyn Write, table: &comfy_table::Table) -> Result<(), CliError> {
+    for line in table.lines() {
+        writeln!(out, "  {}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn applied_to(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/annotations")?.get(keys::APPLIED)?.as_str()
+}
+
+fn quantity(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => "-".to_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A span of time in its largest units.
+fn span(time: jiff::SignedDuration) -> String {
+    let seconds = time.as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans() {
+        for (seconds, expected) in
+            [(-5, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_799, "47h"), (172_800, "2d")]
+        {
+            assert_eq!(span(jiff::SignedDuration::from_secs(seconds)), expected);
+        }
+    }
+}
