@@ -157,6 +157,16 @@ fn rights_are_those_in_use() {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
         used.extend(["list", "watch"].map(|verb| right(group, kind.plural, verb)));
     }
+    // The recommender. Usage from metrics-server; recommendations and checkpoints are its own.
+    for (group, resource, verbs) in [
+        ("", "pods", &["list", "watch"][..]),
+        ("metrics.k8s.io", "pods", &["list"]),
+        ("plimsoll.dev", "recommendations", &["create", "delete", "list", "patch"]),
+        ("plimsoll.dev", "recommendations/status", &["patch"]),
+        ("plimsoll.dev", "usagecheckpoints", &["create", "delete", "get", "list", "update"]),
+    ] {
+        used.extend(verbs.iter().map(|verb| right(group, resource, verb)));
+    }
     let mut granted = BTreeSet::new();
     for rule in base("ClusterRole").iter().flat_map(|role| role["rules"].as_array().unwrap()) {
         let texts = |part: &str| rule[part].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
@@ -167,6 +177,24 @@ fn rights_are_those_in_use() {
         }
     }
     assert_eq!(granted, used);
+
+    let roles = base("Role");
+    let [role] = roles.as_slice() else { panic!("one Role: {roles:?}") };
+    assert_eq!(role["metadata"]["namespace"], "plimsoll-system", "leases of our own namespace only");
+    let leases = json!([{
+        "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"],
+    }]);
+    assert_eq!(role["rules"], leases);
+}
+
+#[test]
+fn the_configuration_is_valid() {
+    let text = base("ConfigMap")[0]["data"]["config.yaml"].as_str().unwrap().to_owned();
+    let tree: Value = serde_saphyr::from_str(&text).unwrap();
+    let tree = tree.as_object().unwrap().clone();
+    let config = plimsoll::config::check_tree(Path::new("config.yaml"), tree).unwrap().config;
+    assert!(config.recommender.runs(false), "the shipped server recommends");
+    assert!(config.api.address.is_some());
 }
 
 #[test]
