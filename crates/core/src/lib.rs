@@ -16,4 +16,5 @@ pub mod pod;
 pub mod problem;
 pub mod profile;
 pub mod resource;
+pub mod simulate;
 pub mod usage;
