@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     say_what_is_left_out(&cluster, ctx);
     let compared = compare(policies, &cluster);
     if let Some(file) = &args.plot {
-        let drawn = plot::draw(&compared);
+        let drawn = plot::draw(&compared, options.redeploy);
         let drawn = drawn.map_err(|error| anyhow::Error::new(error).context("the plot cannot be drawn"))?;
         std::fs::write(file, drawn).map_err(|error| {
             anyhow::Error::new(error).context(format!("{}: cannot be written", file.display()))

@@ -215,7 +215,11 @@ pub(super) fn lines(compared: &[Compared]) -> comfy_table::Table {
             ));
         }
         let nodes = &outcome.nodes;
-        row.push(format!("{:.1}, at most {}", nodes.mean, nodes.most));
+        let too_large = match nodes.unschedulable {
+            0 => String::new(),
+            times => format!(", {times} x too large"),
+        };
+        row.push(format!("{:.1}, at most {}{too_large}", nodes.mean, nodes.most));
         row.push(format!("{:.0}", nodes.hot_minutes));
         row.push(nodes.worst.map_or_else(
             || "-".to_owned(),

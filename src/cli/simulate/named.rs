@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::simulate::{HalfLifePolicy, NAMES, ParseError, Policy, parse};
+use plimsoll_core::simulate::{HALF_LIFE_OPTIONS, HalfLifePolicy, NAMES, ParseError, Policy, parse};
 
 use crate::cli::CliError;
 use crate::cli::recommend::policy::read_profile;
@@ -40,6 +40,9 @@ fn policy(text: &str) -> Result<Policy, CliError> {
     parse(text).map_err(|error| {
         let near = match &error {
             ParseError::Unknown(name) => nearest(name, NAMES.into_iter().chain(["profile"])),
+            ParseError::Option { policy: "half-life", option, .. } => {
+                nearest(option, HALF_LIFE_OPTIONS.into_iter().map(|(name, _)| name))
+            }
             _ => None,
         };
         let file = if matches!(error, ParseError::Unknown(_)) { ", profile:FILE" } else { "" };

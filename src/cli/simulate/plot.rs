@@ -1,9 +1,7 @@
 //! The comparison as a picture.
 
-use std::ops::Range;
-
 use plimsoll_core::resource::Resource;
-use plimsoll_core::simulate::{Figures, Period};
+use plimsoll_core::simulate::{Each, Figures, Period};
 use plimsoll_core::usage::timestamp_of;
 use plotters::coord::Shift;
 use plotters::prelude::{
@@ -26,6 +24,9 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
 ];
 
+/// What was used, whoever requested.
+const USED: RGBColor = RGBColor(200, 30, 30);
+
 const WIDTH: u32 = 1000;
 const HEIGHT: u32 = 420;
 const FONT: &str = "sans-serif";
@@ -34,8 +35,8 @@ type Failed = DrawingAreaErrorKind<std::io::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// An SVG picture: for each resource that is requested, what was requested against what was above it, and below it, over
-/// time, what was requested and used.
-pub(super) fn draw(compared: &[Compared]) -> Result<String, Failed> {
+/// time, what was requested and used. `redeploy` is the time between deployments in nanoseconds.
+pub(super) fn draw(compared: &[Compared], redeploy: i64) -> Result<String, Failed> {
     let resources: Vec<Resource> = [Resource::Cpu, Resource::Memory]
         .into_iter()
         .filter(|resource| compared.iter().any(|compared| figures(compared, *resource).is_some()))
@@ -49,7 +50,7 @@ pub(super) fn draw(compared: &[Compared]) -> Result<String, Failed> {
         let (upper, lower) = areas.split_at(resources.len().min(areas.len()));
         for ((resource, upper), lower) in resources.into_iter().zip(upper).zip(lower) {
             against(upper, compared, resource)?;
-            over_time(lower, compared, resource)?;
+            over_time(lower, compared, resource, redeploy)?;
         }
         root.present()?;
     }
@@ -87,7 +88,8 @@ fn against(area: &Area<'_>, compared: &[Compared], resource: Resource) -> Result
         Resource::Cpu => ("CPU: requested, and time above the request", "% of the time"),
         _ => ("Memory: requested, and deployments above the request", "% of the deployments"),
     };
-    let right = 1.1 * points.iter().map(|point| point.1).fold(10.0, f64::max);
+    // Room for the name of the last.
+    let right = 1.25 * points.iter().map(|point| point.1).fold(10.0, f64::max);
     let top = 1.1 * points.iter().map(|point| point.2).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 18))
@@ -135,19 +137,23 @@ fn apart(points: &[(usize, f64, f64)], right: f64, top: f64) -> Vec<i32> {
         .collect()
 }
 
-/// What each policy requested, and what was used, one deployment after the other.
-fn over_time(area: &Area<'_>, compared: &[Compared], resource: Resource) -> Result<(), Failed> {
+/// What each policy requested, and what was used, one deployment after the other. Where there are no containers there is
+/// no line.
+fn over_time(
+    area: &Area<'_>,
+    compared: &[Compared],
+    resource: Resource,
+    redeploy: i64,
+) -> Result<(), Failed> {
     let unit = if resource == Resource::Cpu { 1.0 } else { 1_073_741_824.0 };
-    let value = |of: &plimsoll_core::simulate::Each<f64>| of.get(resource).copied().unwrap_or(0.0) / unit;
+    let value = |of: &Each<f64>| of.get(resource).copied().unwrap_or(0.0) / unit;
     let all = || compared.iter().flat_map(|compared| &compared.outcome.periods);
     let top =
         1.1 * all().map(|period| value(&period.requested).max(value(&period.used))).fold(0.001, f64::max);
-    let times: Range<i64> = match (all().map(|p| p.start).min(), all().map(|p| p.start).max()) {
-        // A single period is a point; an axis needs a length.
-        (Some(first), Some(last)) if first == last => first..last.saturating_add(1),
-        (Some(first), Some(last)) => first..last,
-        _ => 0..1,
-    };
+    let first = all().map(|period| period.start).min().unwrap_or(0);
+    let last = all().map(|period| period.start).max().unwrap_or(0).max(first.saturating_add(1));
+    // Room for the legend.
+    let times = first..last.saturating_add(last.saturating_sub(first) / 3);
     let title = match resource {
         Resource::Cpu => "CPU at each deployment",
         _ => "Memory at each deployment",
@@ -166,24 +172,23 @@ fn over_time(area: &Area<'_>, compared: &[Compared], resource: Resource) -> Resu
         .x_label_formatter(&|nanos| timestamp_of(*nanos).strftime("%Y-%m-%d").to_string())
         .y_label_formatter(&|y| if top < 10.0 { format!("{y:.2}") } else { format!("{y:.0}") })
         .draw()?;
-    let line = |periods: &[Period], of: &dyn Fn(&Period) -> f64| -> Vec<(i64, f64)> {
-        periods.iter().map(|period| (period.start, of(period))).collect()
-    };
-    for (index, Compared { name, outcome }) in compared.iter().enumerate() {
-        let style = ShapeStyle::from(colour(index)).stroke_width(2);
-        let points = line(&outcome.periods, &|period| value(&period.requested));
-        chart
-            .draw_series(LineSeries::new(points, style))?
-            .label(name)
-            .legend(move |(x, y)| Circle::new((x + 6, y), 4, style.filled()));
-    }
-    if let Some(first) = compared.first() {
-        let style = ShapeStyle::from(RGBColor(200, 30, 30)).stroke_width(3);
-        let points = line(&first.outcome.periods, &|period| value(&period.used));
-        chart
-            .draw_series(LineSeries::new(points, style))?
-            .label("used")
-            .legend(move |(x, y)| Circle::new((x + 6, y), 4, style.filled()));
+    let used = compared.first().map(|first| ("used", &first.outcome.periods, USED, 3));
+    let requested = compared
+        .iter()
+        .enumerate()
+        .map(|(index, Compared { name, outcome })| (name.as_str(), &outcome.periods, colour(index), 2));
+    for (name, periods, colour, width) in requested.chain(used) {
+        let style = ShapeStyle::from(colour).stroke_width(width);
+        let of =
+            |period: &Period| if name == "used" { value(&period.used) } else { value(&period.requested) };
+        let unbroken = periods.chunk_by(|one, next| next.start.saturating_sub(one.start) <= redeploy);
+        for (at, periods) in unbroken.enumerate() {
+            let points = periods.iter().map(|period| (period.start, of(period)));
+            let drawn = chart.draw_series(LineSeries::new(points, style).point_size(1))?;
+            if at == 0 {
+                drawn.label(name).legend(move |(x, y)| Circle::new((x + 6, y), 4, style.filled()));
+            }
+        }
     }
     chart
         .configure_series_labels()
