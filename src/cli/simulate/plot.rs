@@ -90,7 +90,7 @@ fn against(area: &Area<'_>, compared: &[Compared], resource: Resource) -> Result
     };
     // Room for the name of the last.
     let right = 1.25 * points.iter().map(|point| point.1).fold(10.0, f64::max);
-    let top = 1.1 * points.iter().map(|point| point.2).fold(1.0, f64::max);
+    let top = 1.3 * points.iter().map(|point| point.2).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 18))
         .margin(12)
