@@ -16,7 +16,9 @@ mod output;
 mod recommend;
 mod review;
 mod serve;
+mod simulate;
 mod validate;
+mod values;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -97,6 +99,7 @@ enum Command {
     Validate(validate::Args),
     Recommend(Box<recommend::Args>),
     Explain(explain::Args),
+    Simulate(simulate::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -112,6 +115,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Validate(args) => validate::run(&args, ctx),
         Command::Recommend(args) => recommend::run(&args, ctx),
         Command::Explain(args) => explain::run(&args, ctx),
+        Command::Simulate(args) => simulate::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),
@@ -221,7 +225,7 @@ fn program_name(arguments: &[OsString]) -> &'static str {
 }
 
 /// An empty table for results: no lines, two blanks between columns, as kubectl prints them.
-pub(crate) fn table<const N: usize>(header: [&str; N]) -> comfy_table::Table {
+pub(crate) fn table(header: impl Into<comfy_table::Row>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(header);
     for column in table.column_iter_mut() {

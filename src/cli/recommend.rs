@@ -1,6 +1,6 @@
 //! `plimsoll recommend`: histograms and recommendations from a usage file.
 
-mod policy;
+pub(super) mod policy;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

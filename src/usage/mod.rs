@@ -1,11 +1,13 @@
 //! Usage from files.
 //!
 //! [`Rows`] reads one row after the other, compressed or not; [`replay`] lets them pass through the model, series
-//! by series.
+//! by series, and [`histories`] keeps them all.
 
 mod bytes;
+mod histories;
 mod replay;
 mod rows;
 
+pub use histories::histories;
 pub use replay::{Clock, Replay, Series, replay};
 pub use rows::{COLUMNS, Row, Rows, UsageError};

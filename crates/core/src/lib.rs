@@ -17,4 +17,5 @@ pub mod problem;
 pub mod profile;
 pub mod recommender;
 pub mod resource;
+pub mod simulate;
 pub mod usage;

@@ -1,17 +1,17 @@
 //! The flags that stand for fields of a profile.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use plimsoll_core::profile::{
-    CpuSampleWeight, DynamicPolicy, MemorySamples, Profile, from_manifest, from_spec, parse_duration,
+    CpuSampleWeight, DynamicPolicy, MemorySamples, Profile, from_manifest, from_spec,
 };
 use plimsoll_core::resource::Resource;
 use plimsoll_core::usage::{EPSILON, Model};
-use plimsoll_quantity::{Quantity, Ratio};
 use serde_json::{Value, json};
 
 use super::CliError;
+use crate::cli::values::{Amount, Factor, PerResource, Seconds};
 use crate::input;
 
 /// The profile, and what a flag says instead of it.
@@ -115,107 +115,28 @@ impl PolicyArgs {
             let profile = from_spec("flags", &json!({"dynamic": {"preset": preset}}));
             return profile.map_err(|problems| refused("--preset", &problems));
         };
-        let mut profiles = input::read_manifests(file)?.into_iter().filter(|document| {
-            document.value.get("kind").and_then(Value::as_str) == Some("OvercommitProfile")
-        });
-        match (profiles.next(), profiles.next()) {
-            (Some(only), None) => {
-                from_manifest(&only.value).map_err(|problems| refused(&only.origin, &problems))
-            }
-            (None, _) => Err(CliError::Usage(format!("{}: holds no OvercommitProfile", file.display()))),
-            (Some(_), Some(_)) => Err(CliError::Usage(format!(
-                "{}: holds several OvercommitProfiles; give a file with one",
-                file.display()
-            ))),
-        }
+        read_profile(file)
+    }
+}
+
+/// The only profile of a file.
+pub(in crate::cli) fn read_profile(file: &Path) -> Result<Profile, CliError> {
+    let mut profiles = input::read_manifests(file)?
+        .into_iter()
+        .filter(|document| document.value.get("kind").and_then(Value::as_str) == Some("OvercommitProfile"));
+    match (profiles.next(), profiles.next()) {
+        (Some(only), None) => from_manifest(&only.value).map_err(|problems| refused(&only.origin, &problems)),
+        (None, _) => Err(CliError::Usage(format!("{}: holds no OvercommitProfile", file.display()))),
+        (Some(_), Some(_)) => Err(CliError::Usage(format!(
+            "{}: holds several OvercommitProfiles; give a file with one",
+            file.display()
+        ))),
     }
 }
 
 fn refused(origin: &str, problems: &[plimsoll_core::problem::Problem]) -> CliError {
     let lines: Vec<_> = problems.iter().map(|problem| format!("{origin}: {problem}")).collect();
     CliError::Usage(lines.join("\n"))
-}
-
-/// A value for both resources, or one for each.
-#[derive(Debug, Clone, PartialEq)]
-struct PerResource<T> {
-    cpu: Option<T>,
-    memory: Option<T>,
-}
-
-impl<T> PerResource<T> {
-    fn of(&self, resource: Resource) -> Option<&T> {
-        match resource {
-            Resource::Cpu => self.cpu.as_ref(),
-            Resource::Memory => self.memory.as_ref(),
-            Resource::EphemeralStorage => None,
-        }
-    }
-}
-
-impl<T: FromStr<Err = String> + Clone> FromStr for PerResource<T> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if !text.contains('=') {
-            let value: T = text.parse()?;
-            return Ok(Self { cpu: Some(value.clone()), memory: Some(value) });
-        }
-        let mut values = Self { cpu: None, memory: None };
-        for part in text.split(',') {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let place = match name {
-                "cpu" => &mut values.cpu,
-                "memory" => &mut values.memory,
-                _ => return Err(format!("{name:?} is neither cpu nor memory")),
-            };
-            if place.replace(value.parse()?).is_some() {
-                return Err(format!("{name} is there twice"));
-            }
-        }
-        Ok(values)
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Seconds(i64);
-
-impl FromStr for Seconds {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        parse_duration(text).map(Self).map_err(|error| error.to_string())
-    }
-}
-
-/// A decimal above 0 and at most 1000, as in profiles.
-#[derive(Debug, Clone, PartialEq)]
-struct Factor(Ratio);
-
-impl FromStr for Factor {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let ratio = Ratio::parse_decimal(text).map_err(|error| error.to_string())?;
-        let limit = Ratio::new(1000, 1).unwrap_or(Ratio::ONE);
-        if ratio > Ratio::ZERO && ratio <= limit {
-            Ok(Self(ratio))
-        } else {
-            Err(format!("{text:?} is not above 0 and at most 1000"))
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Amount(Quantity);
-
-impl FromStr for Amount {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let quantity = Quantity::parse(text).map_err(|error| error.to_string())?;
-        if quantity.is_negative() { Err(format!("{text:?} is negative")) } else { Ok(Self(quantity)) }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
