@@ -15,7 +15,7 @@ rust = $(call need,cargo,install Rust 1.89 or newer: https://rustup.rs)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Build the server and show it a first pod, without a cluster
@@ -32,7 +32,7 @@ test: ## Unit, integration and documentation tests; no cluster, no network
 .PHONY: e2e
 e2e: ## End-to-end tests against a real control plane, built from source (or the cluster of KUBECONFIG)
 	$(rust)
-	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh; fi
+	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh metrics-server prometheus; fi
 	cargo test --features e2e --test kustomize --test e2e --no-fail-fast -- --test-threads=1 $(ARGS)
 
 .PHONY: bench
@@ -45,6 +45,14 @@ bench-load: ## The server under load, over TLS
 	$(rust)
 	cargo build --release
 	cargo run --release --example load -- $(ARGS)
+
+.PHONY: bench-histogram
+bench-histogram: ## Usage of a million containers, and next to the histogram of the Vertical Pod Autoscaler
+	$(rust)
+	$(call need,go,install Go 1.26 or newer: https://go.dev/dl)
+	mkdir -p target/bench
+	cd benches/vpa && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -o ../../target/bench/vpa-histogram .
+	cargo run --release --example scale -- --vpa target/bench/vpa-histogram $(ARGS)
 
 .PHONY: lint
 lint: ## Formatting and lints, warnings are errors

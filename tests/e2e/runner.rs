@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 
-use crate::harness::World;
+use crate::harness::{Unsuited, World};
 
 /// No scenario may hold up the rest for longer.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(300);
@@ -61,14 +61,15 @@ pub(crate) async fn run(all: &[Scenario], options: &Options) -> ExitCode {
     let start = Instant::now();
     println!("\nrunning {} tests", chosen.len());
     let mut failures = Vec::new();
-    let mut passed = 0;
+    let (mut passed, mut ignored) = (0, 0);
     if !chosen.is_empty() {
         match World::create().await {
             Err(error) => failures.push(("the control plane and the installation", error)),
             Ok(world) => {
                 for scenario in &chosen {
                     match one(scenario, &world).await {
-                        Ok(()) => passed += 1,
+                        Ok(true) => passed += 1,
+                        Ok(false) => ignored += 1,
                         Err(error) => failures.push((scenario.name, error)),
                     }
                 }
@@ -86,7 +87,7 @@ pub(crate) async fn run(all: &[Scenario], options: &Options) -> ExitCode {
     }
     let verdict = if failures.is_empty() { "ok" } else { "FAILED" };
     println!(
-        "\ntest result: {verdict}. {passed} passed; {} failed; 0 ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
+        "\ntest result: {verdict}. {passed} passed; {} failed; {ignored} ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
         failures.len(),
         all.len() - chosen.len(),
         start.elapsed().as_secs_f64()
@@ -94,16 +95,21 @@ pub(crate) async fn run(all: &[Scenario], options: &Options) -> ExitCode {
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-async fn one(scenario: &Scenario, world: &World) -> Result<()> {
+/// Whether the scenario could run here and passed.
+async fn one(scenario: &Scenario, world: &World) -> Result<bool> {
     let start = Instant::now();
     let outcome = attempt(scenario, world).await;
     let outcome = match (outcome, world.after().await) {
+        (Err(error), Ok(())) if error.is::<Unsuited>() => {
+            println!("test {} ... ignored, {error}", scenario.name);
+            return Ok(false);
+        }
         (Ok(()), cleaned) => cleaned.map_err(|error| error.context("cleaning up")),
         (Err(error), _) => Err(anyhow!("{error:#}\n\nthe server's last words: {}", world.server_log().await)),
     };
     let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
     println!("test {} ... {verdict} <{:.1}s>", scenario.name, start.elapsed().as_secs_f64());
-    outcome
+    outcome.map(|()| true)
 }
 
 async fn attempt(scenario: &Scenario, world: &World) -> Result<()> {

@@ -2,13 +2,13 @@
 # A real Kubernetes control plane from its source modules: etcd, kube-apiserver, kube-controller-manager,
 # kube-scheduler, kubectl and kwok (nodes that live without a kubelet), for the end-to-end tests.
 #
-#   build.sh                  build what is missing, print the folder
-#   build.sh --dir            print the folder, build nothing
-#   build.sh metrics-server   build that too (needed by tests of real usage only)
+#   build.sh [metrics-server] [prometheus]   build what is missing, with these if asked, print the folder
+#   build.sh --dir                           print the folder, build nothing
 #
 # The folder is target/controlplane/KEY; KEY changes with the versions, the go.mod and go.sum files and the flags, so
-# that a changed dependency is never tested with an old binary. The first build takes about 15 minutes on two cores;
-# afterwards Go's own build cache (which outlives a fresh clone) leaves only the linking.
+# that a changed dependency is never tested with an old binary. The first build takes about 15 minutes on two cores,
+# with metrics-server and Prometheus 25; afterwards Go's own build cache (which outlives a fresh clone) leaves only the
+# linking.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,7 +23,7 @@ stamp="-X k8s.io/component-base/version.gitVersion=$kubernetes \
 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
 
 key() {
-  { cat "$here"/{etcd,kubernetes,kwok,metrics-server}/go.{mod,sum}; echo "$strip $stamp"; } | sha256sum | cut -c1-12
+  { cat "$here"/{etcd,kubernetes,kwok,metrics-server,prometheus}/go.{mod,sum}; echo "$strip $stamp"; } | sha256sum | cut -c1-12
 }
 bin=${CARGO_TARGET_DIR:-$root/target}/controlplane/$kubernetes-$(key)
 
@@ -37,12 +37,12 @@ check_go() {
     fail "Go $have is too old for Kubernetes $kubernetes: install Go $need_go+ (https://go.dev/dl) or set KUBECONFIG"
 }
 
-# build MODULE_FOLDER PACKAGE NAME LDFLAGS: go build PACKAGE into $bin/NAME, if it is not there yet.
+# build MODULE_FOLDER PACKAGE NAME LDFLAGS [FLAG...]: go build PACKAGE into $bin/NAME, if it is not there yet.
 build() {
   [ -x "$bin/$3" ] && return
   echo "building $3" >&2
   # Beside its place and then renamed: a build that is cut short leaves nothing that looks finished.
-  (cd "$here/$1" && go build -ldflags "$4" -o "$bin/$3.part" "$2")
+  (cd "$here/$1" && go build -ldflags "$4" "${@:5}" -o "$bin/$3.part" "$2")
   mv "$bin/$3.part" "$bin/$3"
 }
 
@@ -60,11 +60,13 @@ stages() {
   mv "$bin/kwok-stages.part" "$bin/kwok-stages.yaml"
 }
 
-case ${1:-} in
-  --dir) echo "$bin"; exit ;;
-  "" | metrics-server) ;;
-  *) fail "usage: build.sh [--dir | metrics-server]" ;;
-esac
+if [ "$*" = --dir ]; then echo "$bin"; exit; fi
+for more in "$@"; do
+  case $more in
+    metrics-server | prometheus) ;;
+    *) fail "usage: build.sh [--dir | [metrics-server] [prometheus]]" ;;
+  esac
+done
 
 check_go
 mkdir -p "$bin"
@@ -77,7 +79,15 @@ for name in kubectl kube-apiserver kube-controller-manager kube-scheduler; do
 done
 build kwok sigs.k8s.io/kwok/cmd/kwok kwok "$strip"
 stages
-if [ "${1:-}" = metrics-server ]; then
-  build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server metrics-server "$strip"
-fi
+for more in "$@"; do
+  case $more in
+    metrics-server) build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server metrics-server "$strip" ;;
+    prometheus)
+      # Without the finders of targets in clouds: their clients are most of what there is to compile.
+      for name in prometheus promtool; do
+        build prometheus "github.com/prometheus/prometheus/cmd/$name" "$name" "$strip" -tags remove_all_sd
+      done
+      ;;
+  esac
+done
 echo "$bin"

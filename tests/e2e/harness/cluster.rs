@@ -1,6 +1,7 @@
 //! The API server as scenarios see it: objects are JSON, refusals are messages.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use http::Request;
@@ -10,7 +11,8 @@ use kube::api::{
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::tools::Kubectl;
 
@@ -20,8 +22,12 @@ pub(crate) struct Cluster {
     pub(crate) kubectl: Kubectl,
 }
 
+/// How long to wait for what is behind the API server.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Kinds without a namespace among those the scenarios use.
-const CLUSTER_SCOPED: [&str; 9] = [
+const CLUSTER_SCOPED: [&str; 10] = [
+    "APIService",
     "Namespace",
     "Node",
     "OvercommitProfile",
@@ -45,6 +51,15 @@ impl Cluster {
         let request = Request::get("/readyz").body(Vec::new())?;
         let answer = self.client.request_text(request).await?;
         if answer == "ok" { Ok(()) } else { bail!("readyz says {answer}") }
+    }
+
+    /// `GET path`, for what is no object, such as usage.
+    pub(crate) async fn get_path(&self, path: &str) -> Result<Value> {
+        let request = self.client.request::<Value>(Request::get(path).body(Vec::new())?);
+        // The client asks again and again where the API server says that something behind it is not available.
+        let answer =
+            timeout(PATIENCE, request).await.with_context(|| format!("get {path}: no good answer"))?;
+        answer.map_err(|error| refusal(&format!("get {path}"), error))
     }
 
     pub(crate) async fn create(&self, object: &Value) -> Result<Value> {
@@ -81,6 +96,14 @@ impl Cluster {
     /// Merges `change` into the object that `object` names.
     pub(crate) async fn merge(&self, object: &Value, change: &Value) -> Result<Value> {
         self.patch(object, &PatchParams::default(), &Patch::Merge(change)).await
+    }
+
+    /// Merges `change` into the status of the object that `object` names, as its controller or kubelet would.
+    pub(crate) async fn merge_status(&self, object: &Value, change: &Value) -> Result<Value> {
+        let target = Target::of(object)?;
+        let change = Patch::Merge(json!({"status": change}));
+        let patched = self.api(&target).patch_status(target.name()?, &PatchParams::default(), &change).await;
+        value(patched.map_err(|error| refusal(&format!("patch the status of {target}"), error))?)
     }
 
     async fn patch(&self, object: &Value, params: &PatchParams, patch: &Patch<&Value>) -> Result<Value> {

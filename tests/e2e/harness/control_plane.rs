@@ -28,6 +28,7 @@ pub(crate) struct ControlPlane {
     api_server: Process,
     etcd: Process,
     kubeconfig: PathBuf,
+    bin: PathBuf,
 }
 
 impl ControlPlane {
@@ -53,6 +54,7 @@ impl ControlPlane {
             api_server,
             etcd,
             kubeconfig,
+            bin: bin.to_owned(),
         };
         for index in 0..NODES {
             cluster.create(&node(index)).await?;
@@ -82,6 +84,11 @@ impl ControlPlane {
 
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// The folder of the programs.
+    pub(crate) fn bin(&self) -> &Path {
+        &self.bin
     }
 }
 
@@ -285,7 +292,11 @@ fn node(index: usize) -> serde_json::Value {
         "kind": "Node",
         "metadata": {
             "name": name,
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "annotations": {
+                "kwok.x-k8s.io/node": "fake",
+                // Where metrics-server finds what kwok says of this node's pods.
+                "metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource"),
+            },
             "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
         },
         "status": {"allocatable": size, "capacity": size},

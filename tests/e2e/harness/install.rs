@@ -88,7 +88,8 @@ pub(crate) async fn reinstall_webhook(
     cluster.apply(&object).await.map(drop)
 }
 
-async fn established(cluster: &Cluster, object: &Value) -> Result<()> {
+/// Waits until the objects of a definition can be made.
+pub(crate) async fn established(cluster: &Cluster, object: &Value) -> Result<()> {
     until(format!("{} to be served", object["metadata"]["name"]), async || {
         let stored = cluster.get(object).await?;
         for condition in stored["status"]["conditions"].as_array().into_iter().flatten() {

@@ -4,9 +4,13 @@ pub(crate) mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod control_plane;
 pub(crate) mod install;
+pub(crate) mod kruise;
+pub(crate) mod kubelet;
+pub(crate) mod metrics_server;
 pub(crate) mod net;
 pub(crate) mod objects;
 pub(crate) mod process;
+pub(crate) mod prometheus;
 pub(crate) mod server;
 pub(crate) mod service;
 pub(crate) mod tools;
@@ -15,7 +19,7 @@ pub(crate) mod webhook;
 pub(crate) mod world;
 
 pub(crate) use wait::until;
-pub(crate) use world::World;
+pub(crate) use world::{Unsuited, World};
 
 /// Fails the scenario, naming what was compared, unless both sides are equal.
 macro_rules! check_eq {

@@ -49,6 +49,12 @@ pub(crate) fn profile(name: &str, spec: &Value) -> Value {
     })
 }
 
+/// What names an object of a list, whose items do not say their kind.
+pub(crate) fn named(version: &str, kind: &str, item: &Value) -> Value {
+    let metadata = json!({"name": item["metadata"]["name"], "namespace": item["metadata"]["namespace"]});
+    json!({"apiVersion": version, "kind": kind, "metadata": metadata})
+}
+
 /// `spec.containers` and `spec.initContainers` by name.
 pub(crate) fn container_of<'a>(pod: &'a Value, name: &str) -> Result<&'a Value> {
     ["containers", "initContainers"]

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::certificates::MountedSecret;
 use super::net::{free_ports, http_get};
@@ -32,15 +32,24 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) admission: SocketAddr,
     pub(crate) probes: SocketAddr,
+    /// Where it answers questions about recommendations, if it was told to.
+    pub(crate) api: SocketAddr,
     process: Process,
     service: Service,
 }
 
 impl Server {
-    /// Starts a replica and adds it to the Service, which sends it connections once it is ready.
-    pub(crate) fn start(setup: &ServerSetup, service: &Service, name: &str) -> Result<Self> {
-        let [admission, probes] = free_ports()?.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let config = json!({
+    /// Starts a replica and adds it to the Service, which sends it connections once it is ready. With `recommender`,
+    /// the section of that name, it also makes recommendations.
+    pub(crate) fn start(
+        setup: &ServerSetup,
+        service: &Service,
+        name: &str,
+        recommender: Option<&Value>,
+    ) -> Result<Self> {
+        let [admission, probes, api] =
+            free_ports()?.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let mut config = json!({
             "server": {"address": admission, "drainDelay": DRAIN_DELAY},
             "tls": {
                 "source": "Files",
@@ -52,15 +61,19 @@ impl Server {
             "api": {"address": "127.0.0.1:0"},
             "log": {"level": "info,plimsoll=debug"},
         });
+        if let Some(recommender) = recommender {
+            config["recommender"] = recommender.clone();
+            config["api"] = json!({"address": api});
+        }
         // JSON is YAML.
         let file = setup.dir.join(format!("{name}.yaml"));
         fs::write(&file, config.to_string())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.arg("serve").arg("--config").arg(&file).arg("--kubeconfig").arg(&setup.kubeconfig);
-        command.env("POD_NAMESPACE", super::install::NAMESPACE);
+        command.env("POD_NAMESPACE", super::install::NAMESPACE).env("POD_NAME", name);
         let process = Process::start(name, &mut command, &setup.dir)?;
         service.add(name, admission, probes);
-        Ok(Self { name: name.into(), admission, probes, process, service: service.clone() })
+        Ok(Self { name: name.into(), admission, probes, api, process, service: service.clone() })
     }
 
     /// Waits until the Service sends connections here.
@@ -98,6 +111,14 @@ impl Server {
 
     pub(crate) fn tail(&self) -> String {
         self.process.tail()
+    }
+
+    /// What it answers to `GET path` at its address for questions about recommendations.
+    #[expect(dead_code, reason = "for the scenarios of the recommender")]
+    pub(crate) async fn ask(&self, path: &str) -> Result<Value> {
+        let (code, text) = http_get(self.api, path).await?;
+        ensure!(code == 200, "{path}: {code}: {text}");
+        serde_json::from_str(&text).with_context(|| format!("{path} answers {text:?}"))
     }
 
     /// The sum of a metric's samples whose line has all of `labels`.

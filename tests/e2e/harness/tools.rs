@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 const PROGRAMS: [&str; 6] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"];
 
-/// The folder of the control plane's programs; fails with what to do if one is missing.
-pub(crate) fn control_plane() -> Result<PathBuf> {
+/// Where `tests/e2e/controlplane/build.sh` puts what it builds.
+fn programs_folder() -> Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/controlplane/build.sh");
     let output = Command::new("bash")
         .arg(&script)
@@ -20,7 +20,12 @@ pub(crate) fn control_plane() -> Result<PathBuf> {
         .output()
         .context("the harness asks a bash script for the control plane's folder: install bash")?;
     ensure!(output.status.success(), "{}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
-    let dir = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+}
+
+/// The folder of the control plane's programs; fails with what to do if one is missing.
+pub(crate) fn control_plane() -> Result<PathBuf> {
+    let dir = programs_folder()?;
     let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !dir.join(program).exists()).collect();
     if !missing.is_empty() {
         bail!(
@@ -31,6 +36,23 @@ pub(crate) fn control_plane() -> Result<PathBuf> {
         );
     }
     Ok(dir)
+}
+
+/// `prometheus` and `promtool`: those that were built beside the control plane, else those of the system.
+pub(crate) fn prometheus() -> Result<[PathBuf; 2]> {
+    let built = programs_folder()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = [built].into_iter().chain(std::env::split_paths(&path)).collect();
+    let find = |program: &str| {
+        let found = folders.iter().map(|folder| folder.join(program)).find(|file| file.is_file());
+        found.with_context(|| {
+            format!(
+                "{program} is missing: build it with `tests/e2e/controlplane/build.sh prometheus` (`make e2e` does \
+                 it), or install it (Debian: apt-get install prometheus)"
+            )
+        })
+    };
+    Ok([find("prometheus")?, find("promtool")?])
 }
 
 /// `kubectl` with its configuration.

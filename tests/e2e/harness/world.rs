@@ -14,7 +14,8 @@ use super::certificates::{Authority, MountedSecret};
 use super::cluster::{Cluster, Refused};
 use super::control_plane::ControlPlane;
 use super::install::{self, Endpoint, NAMESPACE, SERVER_NAME};
-use super::objects::{app, cpu, pod, profile};
+use super::metrics_server::{self, MetricsServer};
+use super::objects::{app, cpu, named, pod, profile};
 use super::server::{Server, ServerSetup, kubeconfig_of};
 use super::service::Service;
 use super::tools::{self, Kubectl};
@@ -22,6 +23,18 @@ use super::until;
 
 /// The label by which a scenario's profile finds its namespace.
 pub(crate) const SCENARIO: &str = "plimsoll.dev/e2e";
+
+/// A scenario that cannot run here; it is not counted as failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unsuited(&'static str);
+
+/// metrics-server, from the first scenario on that asks for it.
+#[derive(Default)]
+struct Usage {
+    setup: Option<metrics_server::Setup>,
+    server: Option<MetricsServer>,
+}
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
@@ -35,6 +48,7 @@ pub(crate) struct World {
     pub(crate) host: String,
     pub(crate) listen: Ipv4Addr,
     control_plane: RefCell<Option<ControlPlane>>,
+    usage: Mutex<Usage>,
     installed: Vec<Value>,
     /// To be removed after the scenario, last first.
     litter: RefCell<Vec<Value>>,
@@ -68,6 +82,7 @@ impl World {
             host,
             listen,
             control_plane: RefCell::new(control_plane),
+            usage: Mutex::default(),
             installed,
             litter: RefCell::default(),
             started: Cell::default(),
@@ -77,11 +92,59 @@ impl World {
 
     /// Starts a replica under a name of its own, and waits until it gets connections.
     pub(crate) async fn start_server(&self) -> Result<Server> {
-        let number = self.started.get();
-        self.started.set(number + 1);
-        let mut server = Server::start(&self.setup, &self.service, &format!("server-{number}"))?;
+        self.start(None).await
+    }
+
+    /// [`World::start_server`], with recommendations as often as the checks allow and with `more` in the section
+    /// `recommender` of its configuration.
+    #[expect(dead_code, reason = "for the scenarios of the recommender")]
+    pub(crate) async fn start_recommender(&self, more: &Value) -> Result<Server> {
+        let mut section = json!({"enabled": true, "scanInterval": "1s", "checkpointInterval": "5s"});
+        json_patch::merge(&mut section, more);
+        self.start(Some(&section)).await
+    }
+
+    async fn start(&self, recommender: Option<&Value>) -> Result<Server> {
+        let number = self.started.replace(self.started.get() + 1);
+        let name = format!("server-{number}");
+        let mut server = Server::start(&self.setup, &self.service, &name, recommender)?;
         server.routed().await?;
         Ok(server)
+    }
+
+    /// A folder of the scenario's own, for files.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.dir.join(name);
+        fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+
+    /// Usage is served from now on (`metrics.k8s.io`); see [`metrics_server`] for what pods use. It stays for the
+    /// scenarios that follow. A cluster of somebody else has usage of its own: scenarios that need to set it are not
+    /// for that.
+    pub(crate) async fn metrics_server(&self) -> Result<()> {
+        let mut usage = self.usage.lock().await;
+        if usage.setup.is_none() {
+            let control_plane = self.control_plane.borrow();
+            let Some(control_plane) = control_plane.as_ref() else {
+                return Err(Unsuited("only kwok lets a test say what pods use").into());
+            };
+            let setup =
+                metrics_server::Setup::new(control_plane.bin(), control_plane.kubeconfig(), &self.dir)?;
+            usage.setup = Some(setup);
+        }
+        let Usage { setup: Some(setup), server } = &mut *usage else { return Ok(()) };
+        if let Some(server) = server {
+            return server.check();
+        }
+        *server = Some(setup.start(&self.cluster).await?);
+        Ok(())
+    }
+
+    /// metrics-server dies; the API server says that usage is not available until [`World::metrics_server`] is
+    /// called again.
+    pub(crate) async fn stop_metrics_server(&self) {
+        drop(self.usage.lock().await.server.take());
     }
 
     /// What each scenario starts from: a control plane that lives and one replica.
@@ -106,9 +169,19 @@ impl World {
         Ok(())
     }
 
+    /// Makes as if no replica had ever led: who starts next need not wait for a lease that nobody gave back.
+    #[expect(dead_code, reason = "for the scenarios of the recommender")]
+    pub(crate) async fn forget_leases(&self) -> Result<()> {
+        for lease in self.cluster.list("coordination.k8s.io/v1", "Lease", Some(NAMESPACE), "").await? {
+            self.cluster.delete(&named("coordination.k8s.io/v1", "Lease", &lease)).await?;
+        }
+        Ok(())
+    }
+
     /// Ends everything. The folder stays if something failed, for a look at the logs.
     pub(crate) async fn close(self, failed: bool) -> Result<()> {
         drop(self.server.lock().await.take());
+        self.stop_metrics_server().await;
         if self.control_plane.borrow().is_none() {
             // Somebody else's cluster is left as it was found.
             for object in self.installed.iter().rev() {

@@ -7,6 +7,7 @@ mod opt_out;
 mod pods;
 mod profiles;
 mod reinvocation;
+mod stand_ins;
 mod workloads;
 
 use futures_util::FutureExt;
@@ -35,6 +36,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         reinvocation: injected_sidecar;
         profiles: every_error_in_one_refusal, schema_refuses, rule_of_the_schema_refuses,
             bad_one_says_so_in_its_status, edit_is_followed;
+        stand_ins: usage, prometheus, kruise_workloads, kills_for_memory;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }
