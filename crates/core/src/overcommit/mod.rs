@@ -20,6 +20,7 @@ pub use amount::Amount;
 pub use bounds::PodBounds;
 pub use dynamic::{Lookup, Recommended};
 pub use effective::Effective;
+pub(crate) use lower::{Wanted, rounded};
 pub use plan::{Inputs, Line, Plan, Requested, Target, plan};
 pub use reason::{Held, Kept, Rule};
 pub use record::{Record, write as write_record};
