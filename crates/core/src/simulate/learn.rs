@@ -1,14 +1,14 @@
 //! From the past to a request.
 
-use plimsoll_quantity::{Ratio, Rounding};
+use plimsoll_quantity::{Quantity, Ratio, Rounding};
 
-use crate::overcommit::{Wanted, expand, rounded};
+use crate::overcommit::{Wanted, rounded};
 use crate::profile::StaticPolicy;
 use crate::resource::Resource;
 use crate::simulate::history::Row;
 use crate::simulate::policy::{HalfLifePolicy, Policy, Quantile, Window};
 use crate::simulate::{Each, Units, nanos_per_unit, units, units_of_nanos};
-use crate::usage::{Aggregate, Dropped, SECOND, Scan, Track, amount};
+use crate::usage::{Aggregate, Dropped, SECOND, Scan, Track, request};
 
 /// A policy for one container, from one deployment to the next.
 pub(super) enum Learner<'p> {
@@ -94,7 +94,8 @@ impl Learnt<'_> {
 
     /// What admission would do at that time; `None` where it would leave the original.
     fn request(&self, at: i64, resource: Resource, original: Units) -> Option<Units> {
-        let HalfLifePolicy { dynamic, fixed, model } = self.policy;
+        let HalfLifePolicy { profile, model } = self.policy;
+        let dynamic = &profile.dynamic;
         let (first, last) = (self.aggregate.first_sample()?, self.aggregate.last_sample()?);
         let usable = dynamic.resources.contains(&resource)
             && last.saturating_sub(first) / SECOND >= dynamic.minimum_history
@@ -104,8 +105,10 @@ impl Learnt<'_> {
         }
         let (values, _) = model.of(resource)?;
         let target = self.aggregate.percentile(model, resource, values.percentile)?;
-        let nanos = expand(dynamic, resource, amount(resource, target)?.nanos())?;
-        settle(fixed, resource, Wanted { nanos, ratio: Ratio::ONE }, original)
+        let most = i128::from(original) * nanos_per_unit(resource);
+        let request =
+            request(profile, resource, target, Some(&Quantity::from_nanos(most, resource.format())))?;
+        Some(units_of_nanos(resource, request.nanos()).min(original))
     }
 }
 

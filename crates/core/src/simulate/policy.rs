@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_quantity::Ratio;
 
-use crate::profile::{DynamicPolicy, Profile, StaticPolicy};
+use crate::profile::{Profile, StaticPolicy};
 use crate::resource::Resource;
 use crate::usage::{Model, ModelError};
 
@@ -34,8 +34,7 @@ pub enum Policy {
 /// What a profile makes of recommendations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HalfLifePolicy {
-    pub(super) dynamic: DynamicPolicy,
-    pub(super) fixed: StaticPolicy,
+    pub(super) profile: Profile,
     pub(super) model: Model,
 }
 
@@ -47,7 +46,7 @@ impl HalfLifePolicy {
     /// A half-life that the model cannot work with.
     pub fn of_profile(profile: &Profile) -> Result<Self, ModelError> {
         let model = Model::from_policy(&profile.dynamic)?;
-        Ok(Self { dynamic: profile.dynamic.clone(), fixed: profile.fixed.clone(), model })
+        Ok(Self { profile: profile.clone(), model })
     }
 }
 
