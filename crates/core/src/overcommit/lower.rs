@@ -17,9 +17,9 @@ pub(super) struct Ruled {
 
 /// An exact value: `nanos x ratio`.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    pub(super) nanos: i128,
-    pub(super) ratio: Ratio,
+pub(crate) struct Wanted {
+    pub(crate) nanos: i128,
+    pub(crate) ratio: Ratio,
 }
 
 /// Which rule of the profile holds for a container's request and what it gives.
@@ -87,7 +87,7 @@ pub(super) fn from_sum(
 ///
 /// `direction` is `Down` for containers of a pod with a pod-level request, so that their sum stays below
 /// it; a value that would become 0 is rounded up instead, since a request of 0 means none.
-pub(super) fn rounded(
+pub(crate) fn rounded(
     policy: &StaticPolicy,
     resource: Resource,
     wanted: Wanted,

@@ -18,8 +18,10 @@ mod vpa;
 
 pub use amount::Amount;
 pub use bounds::PodBounds;
+pub(crate) use dynamic::expand;
 pub use dynamic::{Lookup, Recommended};
 pub use effective::Effective;
+pub(crate) use lower::{Wanted, rounded};
 pub use plan::{Inputs, Line, Plan, Requested, Target, plan};
 pub use reason::{Held, Kept, Rule};
 pub use record::{Record, write as write_record};
