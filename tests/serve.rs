@@ -63,14 +63,9 @@ impl Workspace {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.env_clear().arg("serve").arg("--config").arg(self.path("config.yaml"));
-        command.args([
-            "--address",
-            "127.0.0.1:0",
-            "--probes-address",
-            "127.0.0.1:0",
-            "--api-address",
-            "127.0.0.1:0",
-        ]);
+        for flag in ["--address", "--probes-address", "--api-address"] {
+            command.args([flag, "127.0.0.1:0"]);
+        }
         command
     }
 
@@ -86,12 +81,13 @@ impl Workspace {
     fn spawn(&self, command: &mut Command) -> Serving {
         let log = std::fs::File::create(self.path("log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let mut serving = Serving { child, admission: None, probes: None };
+        let mut serving = Serving { child, admission: None, probes: None, api: None };
         until("ready", || self.path("ports.json").exists() || serving.child.try_wait().unwrap().is_some());
         let text = std::fs::read_to_string(self.path("ports.json"));
         let ports: Value = serde_json::from_str(&text.unwrap_or_else(|_| panic!("{}", self.log()))).unwrap();
-        let address = |name: &str| ports[name].as_str().unwrap().parse().ok();
+        let address = |name: &str| ports[name].as_str().and_then(|text| text.parse().ok());
         (serving.admission, serving.probes) = (address("admission"), address("probes"));
+        serving.api = address("api");
         serving
     }
 
@@ -132,15 +128,12 @@ struct Serving {
     child: Child,
     admission: Option<SocketAddr>,
     probes: Option<SocketAddr>,
+    api: Option<SocketAddr>,
 }
 
 impl Serving {
     fn probe(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.probes.unwrap()).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        get(self.probes.unwrap(), "x", path)
     }
 
     fn terminate(mut self) -> Option<i32> {
@@ -160,6 +153,14 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn get(address: SocketAddr, host: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 fn post(address: SocketAddr, ca: CertificateDer<'static>, body: &str) -> String {
@@ -294,7 +295,7 @@ fn a_ports_file_that_can_no_longer_be_written_ends_the_server() {
     command.env("PLIMSOLL_TLS__SOURCE", "Ephemeral");
     let log = std::fs::File::create(workspace.path("log")).unwrap();
     let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-    let mut serving = Serving { child, admission: None, probes: None };
+    let mut serving = Serving { child, admission: None, probes: None, api: None };
     // It was found writable at the start if anything is asked of the API server.
     let mut streams = vec![api_server.accept().unwrap().0];
     std::fs::remove_dir(workspace.path("ports")).unwrap();
@@ -504,4 +505,37 @@ fn each_ends_at_once<const N: usize>(rows: [(&str, Prepare<'_>, i32, &str); N]) 
         let said = text.matches("(os error ").count();
         assert!(said <= 1, "{rule}: the reason is said {said} times: {text}");
     }
+}
+
+#[test]
+fn recommendations_are_told_on_loopback() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "objects/recommendation.yaml",
+        "
+apiVersion: plimsoll.dev/v1alpha1
+kind: Recommendation
+metadata: {name: deployment-web, namespace: shop}
+spec: {profile: shared-pool, targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+status: {containers: [{name: app, cpu: {target: 800m}, memory: {target: 1Gi}}]}
+",
+    );
+    let serving = workspace.start();
+    let api = serving.api.unwrap();
+    assert!(api.ip().is_loopback());
+    let path = "/api/v1/recommendations/shop/Deployment/web";
+    let answer = get(api, "localhost", path);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(list["items"][0]["containers"][0]["cpu"]["target"], "800m", "{answer}");
+    assert_eq!(list["items"][0]["userProfile"], "balanced", "{answer}");
+    assert!(get(api, "evil.example", path).starts_with("HTTP/1.1 421 "));
+    assert_eq!(serving.terminate(), Some(0), "{}", workspace.log());
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.env_clear().args(["serve", "--api-address", "0.0.0.0:0", "--standalone"]);
+    let refused = command.arg(workspace.path("objects")).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{text}");
+    assert!(text.contains("is reached from other machines"), "{text}");
 }
