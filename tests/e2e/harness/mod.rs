@@ -14,6 +14,7 @@ pub(crate) mod prometheus;
 pub(crate) mod server;
 pub(crate) mod service;
 pub(crate) mod tools;
+pub(crate) mod usage;
 pub(crate) mod wait;
 pub(crate) mod webhook;
 pub(crate) mod world;

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +22,9 @@ use tokio::time::Instant;
 use super::net::{free_ports, http_get};
 use super::process::Process;
 use super::{tools, until};
+
+const CONFIG: &str = "prometheus.yaml";
+const DATA: &str = "data";
 
 /// Samples of the past in the text format of OpenMetrics.
 #[derive(Debug, Default)]
@@ -45,6 +48,8 @@ impl Past {
 /// A running Prometheus. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Prometheus {
+    program: PathBuf,
+    dir: PathBuf,
     address: SocketAddr,
     process: Process,
 }
@@ -54,7 +59,7 @@ impl Prometheus {
     pub(crate) async fn start(dir: &Path, past: &Past, targets: &[&ScrapeTarget]) -> Result<Self> {
         let [program, promtool] = tools::prometheus()?;
         fs::create_dir_all(dir)?;
-        let data = dir.join("data");
+        let data = dir.join(DATA);
         if !past.0.is_empty() {
             let text = dir.join("past.txt");
             fs::write(&text, past.text())?;
@@ -70,33 +75,20 @@ impl Prometheus {
                 "job_name": "e2e", "honor_labels": true, "static_configs": [{"targets": targets}],
             }],
         });
-        let file = dir.join("prometheus.yaml");
         // JSON is YAML.
-        fs::write(&file, config.to_string())?;
+        fs::write(dir.join(CONFIG), config.to_string())?;
         let [port] = free_ports()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut command = Command::new(program);
-        command
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", data.display()))
-            // What a scenario puts in the past stays there, however far.
-            .arg("--storage.tsdb.retention.time=10y")
-            .arg(format!("--web.listen-address={address}"));
-        let mut process = Process::start("prometheus", &mut command, dir)?;
-        until("Prometheus to be ready", async || {
-            if let Err(ended) = process.check() {
-                return Ok(Some(Err(ended)));
-            }
-            let (code, body) = http_get(address, "/-/ready").await?;
-            ensure!(code == 200, "{code}: {body}");
-            Ok(Some(Ok(())))
-        })
-        .await
-        .with_context(|| process.tail())??;
-        Ok(Self { address, process })
+        let process = launch(&program, dir, address).await?;
+        Ok(Self { program, dir: dir.to_owned(), address, process })
     }
 
-    #[expect(dead_code, reason = "for the scenarios of the recommender")]
+    /// Starts it once more after it was killed; it knows what it knew.
+    pub(crate) async fn start_again(&mut self) -> Result<()> {
+        self.process = launch(&self.program, &self.dir, self.address).await?;
+        Ok(())
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -125,6 +117,29 @@ impl Prometheus {
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
+}
+
+/// With the configuration and the data in `dir`.
+async fn launch(program: &Path, dir: &Path, address: SocketAddr) -> Result<Process> {
+    let mut command = Command::new(program);
+    command
+        .arg(format!("--config.file={}", dir.join(CONFIG).display()))
+        .arg(format!("--storage.tsdb.path={}", dir.join(DATA).display()))
+        // What a scenario puts in the past stays there, however far.
+        .arg("--storage.tsdb.retention.time=10y")
+        .arg(format!("--web.listen-address={address}"));
+    let mut process = Process::start("prometheus", &mut command, dir)?;
+    until("Prometheus to be ready", async || {
+        if let Err(ended) = process.check() {
+            return Ok(Some(Err(ended)));
+        }
+        let (code, body) = http_get(address, "/-/ready").await?;
+        ensure!(code == 200, "{code}: {body}");
+        Ok(Some(Ok(())))
+    })
+    .await
+    .with_context(|| process.tail())??;
+    Ok(process)
 }
 
 /// What a series says now.

@@ -114,7 +114,6 @@ impl Server {
     }
 
     /// What it answers to `GET path` at its address for questions about recommendations.
-    #[expect(dead_code, reason = "for the scenarios of the recommender")]
     pub(crate) async fn ask(&self, path: &str) -> Result<Value> {
         let (code, text) = http_get(self.api, path).await?;
         ensure!(code == 200, "{path}: {code}: {text}");

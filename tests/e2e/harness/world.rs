@@ -97,9 +97,8 @@ impl World {
 
     /// [`World::start_server`], with recommendations as often as the checks allow and with `more` in the section
     /// `recommender` of its configuration.
-    #[expect(dead_code, reason = "for the scenarios of the recommender")]
     pub(crate) async fn start_recommender(&self, more: &Value) -> Result<Server> {
-        let mut section = json!({"enabled": true, "scanInterval": "1s", "checkpointInterval": "5s"});
+        let mut section = json!({"enabled": true, "scanInterval": "1s", "checkpointInterval": "10s"});
         json_patch::merge(&mut section, more);
         self.start(Some(&section)).await
     }
@@ -170,7 +169,6 @@ impl World {
     }
 
     /// Makes as if no replica had ever led: who starts next need not wait for a lease that nobody gave back.
-    #[expect(dead_code, reason = "for the scenarios of the recommender")]
     pub(crate) async fn forget_leases(&self) -> Result<()> {
         for lease in self.cluster.list("coordination.k8s.io/v1", "Lease", Some(NAMESPACE), "").await? {
             self.cluster.delete(&named("coordination.k8s.io/v1", "Lease", &lease)).await?;

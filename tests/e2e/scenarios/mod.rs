@@ -6,6 +6,8 @@ mod manifests;
 mod opt_out;
 mod pods;
 mod profiles;
+mod recommendations;
+mod recommender;
 mod reinvocation;
 mod stand_ins;
 mod workloads;
@@ -37,6 +39,9 @@ pub(crate) fn all() -> Vec<Scenario> {
         profiles: every_error_in_one_refusal, schema_refuses, rule_of_the_schema_refuses,
             bad_one_says_so_in_its_status, edit_is_followed;
         stand_ins: usage, prometheus, kruise_workloads, kills_for_memory;
+        recommendations: from_metrics_server, static_then_dynamic, asked_but_not_applied, kinds_of_workload,
+            rollout_adds_nothing, granularities, kills_raise_memory;
+        recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

@@ -103,6 +103,8 @@ impl Buckets {
                 entry.map_or(self.starts.len(), |bucket| usize::from(*bucket))
             }
         };
+        // As likely as not; so it is an addition and not a jump that is guessed wrong half of the time.
+        bucket += usize::from(self.starts.get(bucket + 1).is_some_and(|start| value >= *start));
         while self.starts.get(bucket + 1).is_some_and(|start| value >= *start) {
             bucket += 1;
         }

@@ -181,14 +181,14 @@ impl Aggregate {
     /// goes into waiting for memory; call this for some tens of them, and then `observe` for the same, and they wait
     /// together. The answer has no meaning.
     pub fn touch(&self, usage: &Usage) -> f64 {
-        let cpu = usage.cpu.map_or(0.0, |cores| self.cpu.touch(&CPU, cores));
-        let memory = usage.memory.map_or(0.0, |bytes| self.memory.touch(&MEMORY, bytes));
+        let cpu = usage.cpu.map_or(0.0, |cores| self.cpu.touch(CPU.find(cores)));
+        let memory = usage.memory.map_or(0.0, |bytes| self.memory.touch(MEMORY.find(bytes)));
         cpu + memory
     }
 
     /// The same for [`Self::estimate`].
     pub fn touch_all(&self) -> f64 {
-        self.cpu.touch_all() + self.memory.touch_all()
+        self.cpu.touch_upper() + self.memory.touch_upper()
     }
 
     /// Takes what a container used at the time of a scan. The answer is whether anything was taken; what was

@@ -93,6 +93,15 @@ impl Histogram {
     /// The sample cannot be taken; nothing has changed.
     pub fn add(&mut self, buckets: &Buckets, value: f64, weight: f64, at: Moment) -> Result<(), Refused> {
         check(value, weight)?;
+        self.add_to(buckets.find(value), weight, at)
+    }
+
+    /// Adds a sample to a bucket that [`Buckets::find`] found.
+    ///
+    /// # Errors
+    /// The sample cannot be taken; nothing has changed.
+    pub fn add_to(&mut self, bucket: usize, weight: f64, at: Moment) -> Result<(), Refused> {
+        check(0.0, weight)?;
         if self.weights.is_empty() {
             self.reference = at.nearest();
         } else if at.is_after(self.reference, REACH) {
@@ -101,7 +110,6 @@ impl Histogram {
             return Err(Refused::TooOld);
         }
         let weight = weight * at.weight_at(self.reference);
-        let bucket = buckets.find(value);
         match self.occupied.rank(bucket) {
             (rank, true) => {
                 if let Some(slot) = self.weights.get_mut(rank) {
@@ -114,15 +122,15 @@ impl Histogram {
         Ok(())
     }
 
-    /// Looks at the weight that a value would be added to; for nothing but its being at hand then.
-    pub(super) fn touch(&self, buckets: &Buckets, value: f64) -> f64 {
-        let (rank, _) = self.occupied.rank(buckets.find(value));
-        self.weights.get(rank).copied().unwrap_or(0.0)
+    /// Looks at the weight of a bucket; for nothing but its being at hand then.
+    pub fn touch(&self, bucket: usize) -> f64 {
+        self.weights.get(self.occupied.rank(bucket).0).copied().unwrap_or(0.0)
     }
 
-    /// Looks at all weights, one in each line of the cache; for nothing but their being at hand then.
-    pub(super) fn touch_all(&self) -> f64 {
-        self.weights.iter().step_by(8).sum()
+    /// Looks at the upper half of the weights, one in each line of the cache; for nothing but their being at hand
+    /// then, where the usual percentiles are found.
+    pub fn touch_upper(&self) -> f64 {
+        self.weights.iter().rev().step_by(8).take(self.weights.len() / 16 + 1).sum()
     }
 
     /// Takes a sample back that was added before. A bucket is never left with less than nothing.
@@ -216,36 +224,37 @@ impl Histogram {
         if self.is_empty() {
             return None;
         }
-        let weights = &*self.weights;
+        let bounds = |weight: f64| weight >= epsilon * self.total && weight > 0.0;
         let slack = self.total * ROUNDING;
+        let (mut weights, mut sum) = (self.weights.iter(), 0.0);
         // From the nearer end: most questions are about the upper one.
-        let (at, beyond) = if p >= 0.5 {
+        let found = if p >= 0.5 {
             let above = (1.0 - p) * self.total + slack;
-            let mut sum = 0.0;
-            let at = weights.iter().rposition(|weight| {
+            self.occupied.falling().find_map(|bucket| {
+                let weight = *weights.next_back()?;
                 sum += weight;
-                sum > above
-            });
-            (at, 0)
+                (sum > above).then_some((bucket, weight))
+            })
         } else {
             let reach = p * self.total - slack;
-            let mut sum = 0.0;
-            let at = weights.iter().position(|weight| {
+            self.occupied.iter().find_map(|bucket| {
+                let weight = *weights.next()?;
                 sum += weight;
-                sum >= reach
-            });
-            (at, weights.len())
+                (sum >= reach).then_some((bucket, weight))
+            })
         };
-        let bounds = |weight: &f64| *weight >= epsilon * self.total && *weight > 0.0;
-        let mut at = at.unwrap_or(beyond);
         // A bucket that could be a bound is within the bounds.
-        if !weights.get(at).is_some_and(bounds) {
-            let (lowest, highest) = (weights.iter().position(bounds)?, weights.iter().rposition(bounds)?);
-            at = at.clamp(lowest, highest);
-        }
-        let above = weights.len() - 1 - at;
-        let bucket =
-            if above < at { self.occupied.select_from_above(above)? } else { self.occupied.select(at)? };
+        let bucket = match found {
+            Some((bucket, weight)) if bounds(weight) => bucket,
+            _ => {
+                let mut bounding =
+                    self.weights().filter(|(_, weight)| bounds(*weight)).map(|(bucket, _)| bucket);
+                let lowest = bounding.next()?;
+                let highest = bounding.last().unwrap_or(lowest);
+                let beyond = if p >= 0.5 { lowest } else { highest };
+                found.map_or(beyond, |(bucket, _)| bucket.clamp(lowest, highest))
+            }
+        };
         Some(buckets.end(bucket))
     }
 

@@ -9,50 +9,27 @@ const WORDS: usize = MOST / 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Occupied {
     words: [u64; WORDS],
+    /// How many members are in the words before each: counting bits is the longest part of finding a weight.
+    before: [u8; WORDS],
 }
 
 impl Occupied {
     /// How many members are below `bucket`, and whether it is one itself.
     pub(super) fn rank(&self, bucket: usize) -> (usize, bool) {
-        let (whole, bit) = (bucket / 64, 1_u64 << (bucket % 64));
-        let mut below = 0;
-        for word in self.words.iter().take(whole) {
-            below += word.count_ones() as usize;
-        }
-        let word = self.words.get(whole).copied().unwrap_or(0);
-        (below + (word & (bit - 1)).count_ones() as usize, word & bit != 0)
-    }
-
-    /// The member with so many members below it.
-    pub(super) fn select(&self, mut rank: usize) -> Option<usize> {
-        for (at, word) in self.words.iter().enumerate() {
-            let members = word.count_ones() as usize;
-            if rank < members {
-                let rest = (0..rank).fold(*word, |rest, _| rest & (rest - 1));
-                return Some(at * 64 + rest.trailing_zeros() as usize);
-            }
-            rank -= members;
-        }
-        None
-    }
-
-    /// The member with so many members above it.
-    pub(super) fn select_from_above(&self, mut rank: usize) -> Option<usize> {
-        for (at, word) in self.words.iter().enumerate().rev() {
-            let members = word.count_ones() as usize;
-            if rank < members {
-                let rest = (0..rank).fold(*word, |rest, _| rest & !(1 << rest.ilog2()));
-                return Some(at * 64 + rest.ilog2() as usize);
-            }
-            rank -= members;
-        }
-        None
+        // Beyond the last word there is no bucket; asked nevertheless, the answer is about the last one's.
+        let (at, bit) = ((bucket / 64).min(WORDS - 1), 1_u64 << (bucket % 64));
+        let (word, before) = match self.words.get(at).zip(self.before.get(at)) {
+            Some((word, before)) => (*word, usize::from(*before)),
+            None => (0, 0),
+        };
+        (before + (word & (bit - 1)).count_ones() as usize, word & bit != 0)
     }
 
     /// Takes a bucket in; one that cannot be is left out.
     pub(super) fn insert(&mut self, bucket: usize) {
         if let Some(word) = self.words.get_mut(bucket / 64) {
             *word |= 1 << (bucket % 64);
+            self.count();
         }
     }
 
@@ -61,7 +38,29 @@ impl Occupied {
         for (mine, theirs) in self.words.iter_mut().zip(other.words) {
             *mine |= theirs;
         }
+        self.count();
         self
+    }
+
+    fn count(&mut self) {
+        let mut below = 0;
+        for (before, word) in self.before.iter_mut().zip(self.words) {
+            *before = below;
+            // At most 64, and 192 in all.
+            below += u8::try_from(word.count_ones()).unwrap_or(0);
+        }
+    }
+
+    /// All members, falling.
+    pub(super) fn falling(&self) -> impl Iterator<Item = usize> + use<> {
+        self.words.into_iter().enumerate().rev().flat_map(|(at, word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = rest.checked_ilog2()?;
+                rest ^= 1 << bit;
+                Some(at * 64 + bit as usize)
+            })
+        })
     }
 
     /// All members, rising.
@@ -97,12 +96,7 @@ mod tests {
             };
             let set = of(&numbers);
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), numbers.iter().copied().collect::<Vec<_>>());
-            for (rank, number) in numbers.iter().enumerate() {
-                prop_assert_eq!(set.select(rank), Some(*number));
-                prop_assert_eq!(set.select_from_above(numbers.len() - 1 - rank), Some(*number));
-            }
-            prop_assert_eq!(set.select(numbers.len()), None);
-            prop_assert_eq!(set.select_from_above(numbers.len()), None);
+            prop_assert_eq!(set.falling().collect::<Vec<_>>(), numbers.iter().rev().copied().collect::<Vec<_>>());
             for bucket in 0..MOST {
                 prop_assert_eq!(set.rank(bucket), (numbers.range(..bucket).count(), numbers.contains(&bucket)));
             }
