@@ -34,7 +34,7 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// A Deployment, StatefulSet, DaemonSet, CronJob, Job, ReplicaSet or a workload of OpenKruise
+    /// A workload: of `apps`, of `batch`, or of `OpenKruise`
     Workload(Named),
     /// A pod
     Pod(Named),

@@ -237,7 +237,6 @@ fn source(config: &config::Recommender, client: Option<Client>) -> Result<Source
             MetricsServerOptions {
                 per_namespace: config.metrics_server.per_namespace,
                 timeout: config.source_timeout,
-                ..MetricsServerOptions::default()
             },
         )),
         (UsageSource::File, _, Some(path)) => Source::File(File::new(FileOptions { path: path.clone() })),

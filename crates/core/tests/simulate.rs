@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     reason = "a test that fails this way says where"
 )]
 

@@ -121,7 +121,7 @@ fn seconds_between(first: Timestamp, last: Timestamp) -> i64 {
 
 /// Target x expansion + margin in nano-units, up to whole ones. Rounding up again to a coarser unit
 /// gives the same as rounding the exact value once.
-pub(crate) fn expand(policy: &DynamicPolicy, resource: Resource, target: i128) -> Option<i128> {
+pub(super) fn expand(policy: &DynamicPolicy, resource: Resource, target: i128) -> Option<i128> {
     let expansion = policy.expansion.get(&resource).unwrap_or(&Ratio::ONE);
     let margin = policy.margin.get(&resource).map_or(0, Quantity::nanos);
     scale(target, expansion, 1, Rounding::Up)?.checked_add(margin)

@@ -18,7 +18,6 @@ mod vpa;
 
 pub use amount::Amount;
 pub use bounds::PodBounds;
-pub(crate) use dynamic::expand;
 pub use dynamic::{Lookup, Recommended};
 pub use effective::Effective;
 pub(crate) use lower::{Wanted, rounded};
