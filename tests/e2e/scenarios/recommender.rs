@@ -72,7 +72,11 @@ pub(super) async fn leader_dies(world: &World) -> Result<()> {
     })
     .await?;
     let before = recommended(world, &namespace, web, |rec| targets(rec, TARGETS.0, TARGETS.1)).await?;
-    check_eq!(second.metric("plimsoll_leader", &[]).await?, 0.0, "the second's lead while the first lives");
+    check_eq!(
+        second.metric("plimsoll_leader", &[]).await?.to_string(),
+        "0",
+        "the second's lead while the first lives"
+    );
     first.kill();
     leads(&second).await?;
     // Four times as much: only who works can know.
@@ -137,7 +141,7 @@ pub(super) async fn shards(world: &World) -> Result<()> {
             .await?;
     }
     let led = first.metric("plimsoll_leader", &[]).await? + second.metric("plimsoll_leader", &[]).await?;
-    check_eq!(led, 2.0, "shards that are led");
+    check_eq!(led.to_string(), "2", "shards that are led");
     first.stop().await?;
     second.stop().await
 }
@@ -160,7 +164,7 @@ pub(super) async fn source_away(world: &World) -> Result<()> {
     check_eq!(during["metadata"]["uid"], before["metadata"]["uid"], "the recommendation");
     condition(&during, "Ready", "True")?;
     prometheus.start_again().await?;
-    until("the failure to be over", async || Ok((failing().await? == 0.0).then_some(()))).await?;
+    until("the failure to be over", async || Ok((failing().await? <= 0.0).then_some(()))).await?;
     drop(target);
     server.stop().await
 }
