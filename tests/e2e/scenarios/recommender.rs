@@ -172,17 +172,17 @@ pub(super) async fn source_away(world: &World) -> Result<()> {
 /// Prometheus knows the past: a new installation need not wait a day.
 pub(super) async fn history(world: &World) -> Result<()> {
     const NAME: &str = "history";
-    const STEP: i64 = 300;
+    const STEP: i64 = 60;
     let namespace = world.namespace(NAME).await?;
     world.profile(NAME, &dynamic(&json!({"dynamic": {"minimumHistory": "24h"}}))).await?;
     world.cluster.create(&workload("StatefulSet", &namespace, "web")).await?;
     let now = Timestamp::now().as_second();
-    let times = (1..3 * 288).rev().map(|n| now - n * STEP);
+    let times = (1..3 * 1440).rev().map(|n| now - n * STEP);
     let (cpu, memory) = ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes");
     let mut past = Past::default();
-    // A counter that grows by 0.25 a second.
+    // A counter that grows by 0.25 a second, seen each minute.
     let counted =
-        times.clone().enumerate().map(|(n, time)| (time, 75.0 * f64::from(u32::try_from(n).unwrap_or(0))));
+        times.clone().enumerate().map(|(n, time)| (time, 15.0 * f64::from(u32::try_from(n).unwrap_or(0))));
     past.add(&series(cpu, &namespace, "web-0"), counted);
     past.add(&series(memory, &namespace, "web-0"), times.clone().map(|time| (time, USED.1)));
     // A series of somebody else, without the label of a namespace.
