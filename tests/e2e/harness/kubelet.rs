@@ -59,8 +59,18 @@ pub(crate) async fn oom_killed_for_good(
 /// The pod was evicted because its node ran out of memory: its status says so, and an event.
 pub(crate) async fn evicted_for_memory(world: &World, pod: &Value, at: Timestamp) -> Result<()> {
     let stored = world.cluster.get(pod).await?;
-    let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 52Mi.";
-    let change = json!({"phase": "Failed", "reason": "Evicted", "message": message});
+    let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 52Mi. Container app was \
+                   using 1Gi, request is 1Gi, has larger consumption of memory. ";
+    let mut conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.push(json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": message,
+        "lastTransitionTime": stamp(at),
+    }));
+    let change =
+        json!({"phase": "Failed", "reason": "Evicted", "message": message, "conditions": conditions});
     world.cluster.merge_status(pod, &change).await?;
     let metadata = &stored["metadata"];
     let name = metadata["name"].as_str().context("no name")?;

@@ -72,7 +72,11 @@ pub(super) async fn leader_dies(world: &World) -> Result<()> {
     })
     .await?;
     let before = recommended(world, &namespace, web, |rec| targets(rec, TARGETS.0, TARGETS.1)).await?;
-    check_eq!(second.metric("plimsoll_leader", &[]).await?, 0.0, "the second's lead while the first lives");
+    check_eq!(
+        second.metric("plimsoll_leader", &[]).await?.to_string(),
+        "0",
+        "the second's lead while the first lives"
+    );
     first.kill();
     leads(&second).await?;
     // Four times as much: only who works can know.
@@ -137,7 +141,7 @@ pub(super) async fn shards(world: &World) -> Result<()> {
             .await?;
     }
     let led = first.metric("plimsoll_leader", &[]).await? + second.metric("plimsoll_leader", &[]).await?;
-    check_eq!(led, 2.0, "shards that are led");
+    check_eq!(led.to_string(), "2", "shards that are led");
     first.stop().await?;
     second.stop().await
 }
@@ -160,7 +164,7 @@ pub(super) async fn source_away(world: &World) -> Result<()> {
     check_eq!(during["metadata"]["uid"], before["metadata"]["uid"], "the recommendation");
     condition(&during, "Ready", "True")?;
     prometheus.start_again().await?;
-    until("the failure to be over", async || Ok((failing().await? == 0.0).then_some(()))).await?;
+    until("the failure to be over", async || Ok((failing().await? <= 0.0).then_some(()))).await?;
     drop(target);
     server.stop().await
 }
@@ -168,17 +172,17 @@ pub(super) async fn source_away(world: &World) -> Result<()> {
 /// Prometheus knows the past: a new installation need not wait a day.
 pub(super) async fn history(world: &World) -> Result<()> {
     const NAME: &str = "history";
-    const STEP: i64 = 300;
+    const STEP: i64 = 60;
     let namespace = world.namespace(NAME).await?;
     world.profile(NAME, &dynamic(&json!({"dynamic": {"minimumHistory": "24h"}}))).await?;
     world.cluster.create(&workload("StatefulSet", &namespace, "web")).await?;
     let now = Timestamp::now().as_second();
-    let times = (1..3 * 288).rev().map(|n| now - n * STEP);
+    let times = (1..3 * 1440).rev().map(|n| now - n * STEP);
     let (cpu, memory) = ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes");
     let mut past = Past::default();
-    // A counter that grows by 0.25 a second.
+    // A counter that grows by 0.25 a second, seen each minute.
     let counted =
-        times.clone().enumerate().map(|(n, time)| (time, 75.0 * f64::from(u32::try_from(n).unwrap_or(0))));
+        times.clone().enumerate().map(|(n, time)| (time, 15.0 * f64::from(u32::try_from(n).unwrap_or(0))));
     past.add(&series(cpu, &namespace, "web-0"), counted);
     past.add(&series(memory, &namespace, "web-0"), times.clone().map(|time| (time, USED.1)));
     // A series of somebody else, without the label of a namespace.

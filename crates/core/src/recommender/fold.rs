@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::recommender::pods::{ContainerShape, RequestShape};
+use crate::recommender::pods::{ContainerShape, Kill, PodShape};
 use crate::recommender::state::{Pod, Recommender, Sample};
 use crate::resource::UNIT;
 use crate::usage::{AHEAD, Oom, Usage};
@@ -58,22 +58,32 @@ impl Recommender {
                 continue;
             };
             let Some(model) = self.models.get(subject.model) else { continue };
-            let mut kills: Vec<_> = pod.facts.kills.iter().collect();
-            kills.sort_by_key(|kill| kill.nanos);
-            for kill in kills {
-                // A clock that is ahead now may be right at the next scan.
-                pod.news |= kill.nanos > now.saturating_add(AHEAD);
+            let own = |kill: &Kill| (kill.clone(), memory_request(&pod.facts.shape, &kill.container), false);
+            let inherited = std::mem::take(&mut pod.inherited).into_iter();
+            let mut kills: Vec<_> = inherited.map(|(kill, request)| (kill, request, true)).collect();
+            kills.extend(pod.facts.kills.iter().map(own));
+            kills.sort_by_key(|(kill, ..)| kill.nanos);
+            for (kill, request, inherited) in kills {
+                let mut later = |kill: &Kill| {
+                    pod.news = true;
+                    if inherited {
+                        pod.inherited.push((kill.clone(), request));
+                    }
+                };
+                if kill.nanos > now.saturating_add(AHEAD) {
+                    // A clock that is ahead now may be right at the next scan.
+                    later(&kill);
+                    continue;
+                }
                 let tracked =
                     pod.containers.iter_mut().find(|tracked| tracked.slot.container == kill.container);
                 let Some(tracked) = tracked else { continue };
                 let Some(measured) = subject.containers.get_mut(&tracked.slot) else {
                     // It was collected; the next assignment makes it anew.
-                    pod.news = true;
+                    later(&kill);
                     continue;
                 };
-                let shape = pod.facts.shape.containers.iter().find(|shape| shape.name == kill.container);
-                let request = shape.and_then(|shape| shape.memory);
-                let oom = Oom { nanos: kill.nanos, request: request.map_or(0.0, |memory| in_force(&memory)) };
+                let oom = Oom { nanos: kill.nanos, request };
                 // The statuses show a kill until the next one: what is known already is no loss.
                 let mut repeated = crate::usage::Dropped::default();
                 let track = &mut tracked.track;
@@ -126,8 +136,10 @@ pub(super) fn original_cpu(shape: &ContainerShape) -> Option<f64> {
     shape.cpu.map(|cpu| units(cpu.original))
 }
 
-fn in_force(memory: &RequestShape) -> f64 {
-    units(memory.request)
+/// The memory request in force of a container, in bytes; 0 without one.
+pub(super) fn memory_request(shape: &PodShape, container: &str) -> f64 {
+    let shape = shape.containers.iter().find(|shape| shape.name == container);
+    shape.and_then(|shape| shape.memory).map_or(0.0, |memory| units(memory.request))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a weight is needed to a few digits")]

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use crate::admission::AbsentNamespace;
 use crate::pod::Workload;
 use crate::recommender::checkpoint::Parked;
+use crate::recommender::fold::memory_request;
 use crate::recommender::models::Models;
-use crate::recommender::pods::{PodFacts, PodShape};
+use crate::recommender::pods::{Kill, PodFacts, PodShape};
 use crate::recommender::shard::shard_of;
 use crate::recommender::subject::{Slot, Subject};
 use crate::usage::{Dropped, Track};
+
+/// So many kills of pods that are gone wait at most; they all count as one, if they come within a day.
+const MOST_INHERITED: usize = 8;
 
 /// What is the same for as long as a recommender lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +102,9 @@ pub(super) struct Pod {
     pub(super) remembers: Option<Arc<Key>>,
     /// Whether its status may tell of kills that were not looked at.
     pub(super) news: bool,
+    /// Kills of the pods that had its name before and that were not looked at, with the memory request in force then: a
+    /// pod of a StatefulSet that is evicted is replaced at once.
+    pub(super) inherited: Vec<(Kill, f64)>,
     /// For how many scans it has been gone; its last samples may come after it.
     pub(super) gone: Option<u8>,
 }
@@ -144,12 +151,23 @@ impl Recommender {
         }
         let pods = self.pods.entry(facts.namespace.clone()).or_default();
         if let Some(pod) = pods.get_mut(&facts.name) {
-            pod.news |= pod.facts.kills != facts.kills || pod.facts.uid != facts.uid;
+            let another = pod.facts.uid != facts.uid;
+            if another && pod.news {
+                pod.inherit();
+            }
+            pod.news |= another || pod.facts.kills != facts.kills;
             pod.facts = facts;
             pod.gone = None;
         } else {
-            let pod =
-                Pod { news: true, home: None, containers: Vec::new(), remembers: None, gone: None, facts };
+            let pod = Pod {
+                news: true,
+                inherited: Vec::new(),
+                home: None,
+                containers: Vec::new(),
+                remembers: None,
+                gone: None,
+                facts,
+            };
             pods.insert(pod.facts.name.clone(), pod);
         }
     }
@@ -226,5 +244,19 @@ impl Recommender {
         for pod in pods.values_mut().filter(|pod| pod.remembers.as_deref() == Some(key)) {
             (pod.home, pod.remembers) = (None, None);
         }
+    }
+}
+
+impl Pod {
+    /// Another pod takes its name.
+    fn inherit(&mut self) {
+        let shape = Arc::clone(&self.facts.shape);
+        let kills = std::mem::take(&mut self.facts.kills);
+        self.inherited.extend(kills.into_iter().map(|kill| {
+            let request = memory_request(&shape, &kill.container);
+            (kill, request)
+        }));
+        let over = self.inherited.len().saturating_sub(MOST_INHERITED);
+        self.inherited.drain(..over);
     }
 }

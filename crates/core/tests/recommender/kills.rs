@@ -49,7 +49,7 @@ fn a_second_kill_counts_anew() {
 #[test]
 fn a_kill_is_not_lost() {
     type Story = fn(&mut World);
-    let stories: [(&str, Story); 10] = [
+    let stories: [(&str, Story); 11] = [
         ("a metric came later", |world| {
             world.put(web("a", "x"));
             world.scans(10, &[("web-a-x", 0.5, 1e8)]);
@@ -109,6 +109,14 @@ fn a_kill_is_not_lost() {
             world.remove("web-a-x");
             let successor = web("a", "x").set("/metadata/uid", "another".into());
             world.put(successor.killed("app", "lastState", world.now));
+            world.scans(1, &[]);
+        }),
+        ("a pod of the same name took its place before the next scan", |world| {
+            world.put(web("a", "x"));
+            world.scans(1, &[("web-a-x", 0.5, 1e8)]);
+            world.put(web("a", "x").phase("Failed").killed("app", "state", start()));
+            world.remove("web-a-x");
+            world.put(web("a", "x").set("/metadata/uid", "another".into()));
             world.scans(1, &[]);
         }),
         ("its status came between two scans and the container was collected", |world| {
