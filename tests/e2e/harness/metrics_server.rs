@@ -130,27 +130,3 @@ pub(crate) fn using(mut pod: Value, cpu: &str, memory: &str) -> Value {
     pod["metadata"]["annotations"][USAGE_MEMORY] = memory.into();
     pod
 }
-
-/// Changes what a pod that is there uses.
-pub(crate) async fn use_now(cluster: &Cluster, pod: &Value, cpu: &str, memory: &str) -> Result<()> {
-    let change = json!({"metadata": {"annotations": {USAGE_CPU: cpu, USAGE_MEMORY: memory}}});
-    cluster.merge(pod, &change).await.map(drop)
-}
-
-/// Waits until the usage of `pods` pods in `namespace` with the label selector is served, and gives it.
-pub(crate) async fn usage_served(
-    cluster: &Cluster,
-    namespace: &str,
-    selector: &str,
-    pods: usize,
-) -> Result<Vec<Value>> {
-    let selector = selector.replace('=', "%3D").replace(',', "%2C");
-    let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={selector}");
-    until_within(PATIENCE, format!("the usage of {pods} pods in {namespace}"), async || {
-        let mut list = cluster.get_path(&path).await?;
-        let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        ensure!(items.len() >= pods, "there is that of {}", items.len());
-        Ok(Some(items))
-    })
-    .await
-}

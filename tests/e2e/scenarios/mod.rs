@@ -38,7 +38,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         reinvocation: injected_sidecar;
         profiles: every_error_in_one_refusal, schema_refuses, rule_of_the_schema_refuses,
             bad_one_says_so_in_its_status, edit_is_followed;
-        stand_ins: usage, prometheus, kruise_workloads, kills_for_memory;
+        stand_ins: prometheus, kruise_workloads, kills_for_memory;
         recommendations: from_metrics_server, static_then_dynamic, asked_but_not_applied, kinds_of_workload,
             rollout_adds_nothing, granularities, kills_raise_memory;
         recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history;

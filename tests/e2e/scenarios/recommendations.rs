@@ -80,7 +80,7 @@ async fn new_pod_gets(
     .await
 }
 
-/// The whole way, with the usage that Kubernetes itself serves; and the end of it.
+/// The whole way, with the usage that Kubernetes itself serves; a time without; and the end of it.
 pub(super) async fn from_metrics_server(world: &World) -> Result<()> {
     const NAME: &str = "from-metrics-server";
     world.metrics_server().await?;
@@ -89,7 +89,8 @@ pub(super) async fn from_metrics_server(world: &World) -> Result<()> {
     let mut deployment = workload("Deployment", &namespace, "web");
     deployment["spec"]["template"] = using(deployment["spec"]["template"].take(), "250m", "256Mi");
     world.cluster.create(&deployment).await?;
-    let server = world.start_recommender(&json!({"source": "MetricsServer"})).await?;
+    let section = json!({"source": "MetricsServer", "sourceTimeout": "2s"});
+    let server = world.start_recommender(&section).await?;
     let rec = recommended(world, &namespace, ("Deployment", "web"), |rec| {
         // Usage of CPU is measured: it may be a bucket off.
         ensure!(rec["status"]["containers"][0]["memory"]["target"] == TARGETS.1, "no such target");
@@ -105,7 +106,14 @@ pub(super) async fn from_metrics_server(world: &World) -> Result<()> {
     let effective = container["cpu"]["effective"].as_str().context("no effective CPU")?;
     let milli: u32 = effective.trim_end_matches('m').parse()?;
     ensure!((250..400).contains(&milli), "0.25 cores become a request of {effective}");
+    world.stop_metrics_server().await;
+    let failing =
+        async || server.metric("plimsoll_recommender_source_failing_since_timestamp_seconds", &[]).await;
+    until("the failure to be seen", async || Ok((failing().await? > 0.0).then_some(()))).await?;
+    // What was learnt is used on.
     new_pod_gets(world, &deployment, (effective, REQUESTS.1)).await?;
+    world.metrics_server().await?;
+    until("the failure to be over", async || Ok((failing().await? <= 0.0).then_some(()))).await?;
     world.cluster.delete(&deployment).await?;
     until("the recommendation to go with its workload", async || {
         Ok(recommendations(world, &namespace).await?.is_empty().then_some(()))

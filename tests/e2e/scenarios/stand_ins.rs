@@ -2,41 +2,12 @@
 
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
-use plimsoll_quantity::Quantity;
 use serde_json::Value;
 
 use crate::harness::kubelet::{evicted_for_memory, oom_killed, oom_killed_for_good, running, stamp};
-use crate::harness::metrics_server::{usage_served, use_now, using};
 use crate::harness::objects::{app, is_running, pod};
 use crate::harness::prometheus::{Past, Prometheus, ScrapeTarget};
 use crate::harness::{World, check_eq, kruise, until};
-
-/// Usage comes from a pod's annotations, also when they change, and from a metrics-server that was gone.
-pub(super) async fn usage(world: &World) -> Result<()> {
-    world.metrics_server().await?;
-    let namespace = world.namespace("usage").await?;
-    let mut object = using(pod(&namespace, "one", &[app()]), "250m", "100Mi");
-    object["metadata"]["labels"]["app"] = "one".into();
-    world.cluster.create(&object).await?;
-    served(world, &namespace, "100Mi").await?;
-    world.stop_metrics_server().await;
-    use_now(&world.cluster, &object, "750m", "200Mi").await?;
-    until("usage to be gone", async || Ok(world.cluster.get_path(PODS).await.is_err().then_some(()))).await?;
-    world.metrics_server().await?;
-    served(world, &namespace, "200Mi").await
-}
-
-const PODS: &str = "/apis/metrics.k8s.io/v1beta1/pods";
-
-async fn served(world: &World, namespace: &str, memory: &str) -> Result<()> {
-    let usage = usage_served(&world.cluster, namespace, "app=one", 1).await?;
-    let container = &usage[0]["containers"][0];
-    check_eq!(container["name"], "app", "the container of {}", usage[0]);
-    let seen: Quantity = container["usage"]["memory"].as_str().unwrap_or_default().parse()?;
-    // It may be written in other units.
-    check_eq!(seen.nanos(), memory.parse::<Quantity>()?.nanos(), "its memory");
-    Ok(())
-}
 
 /// Series of days ago and of now, from one server.
 pub(super) async fn prometheus(world: &World) -> Result<()> {
