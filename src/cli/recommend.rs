@@ -138,7 +138,7 @@ fn answer(name: String, series: &Series, profile: &Profile, model: &Model, args:
     let dropped = series.dropped;
     SeriesAnswer {
         series: name,
-        samples: series.aggregate.samples(),
+        samples: series.accepted,
         first_sample: series.aggregate.first_sample().map(time),
         last_sample: series.aggregate.last_sample().map(time),
         cpu: of(Resource::Cpu),
@@ -210,7 +210,7 @@ fn lines(replay: &Replay, profile: &Profile, model: &Model) -> comfy_table::Tabl
         let dropped = series.dropped;
         let mut row = vec![
             name.clone(),
-            series.aggregate.samples().to_string(),
+            series.accepted.to_string(),
             (dropped.future + dropped.invalid + dropped.duplicate + dropped.old).to_string(),
             days(series),
         ];

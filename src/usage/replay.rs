@@ -25,6 +25,8 @@ pub type Replay = BTreeMap<String, Series>;
 pub struct Series {
     /// The samples.
     pub aggregate: Aggregate,
+    /// Rows of which something was taken; several can be of one time.
+    pub accepted: u64,
     /// The samples that were not taken.
     pub dropped: Dropped,
     /// The last known CPU request, in cores.
@@ -52,7 +54,8 @@ impl From<&Row<'_>> for Observed {
 
 impl Series {
     fn observe(&mut self, model: &Model, scan: &Scan, row: &Observed, now: Option<i64>) {
-        self.aggregate.observe(&mut self.track, model, scan, row.usage, now, &mut self.dropped);
+        let taken = self.aggregate.observe(&mut self.track, model, scan, row.usage, now, &mut self.dropped);
+        self.accepted += u64::from(taken);
         // As with samples, the first row of a time counts, and none from the future.
         let future = now.is_some_and(|now| row.nanos > now.saturating_add(AHEAD));
         if !future && self.seen.replace(row.nanos) != Some(row.nanos) {
