@@ -20,6 +20,8 @@ use crate::metrics::Metrics;
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
 /// What the name of a copy of a checkpoint ends with that could not be used.
 const SET_ASIDE: &str = ".set-aside";
+/// The longest name that an object may have.
+const LONGEST_NAME: usize = 253;
 /// How long an event may take to be published; it is not worth waiting for.
 const EVENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 /// The longest note that the API server takes in an event is 1 KiB.
@@ -149,7 +151,8 @@ impl Store for ClusterStore {
     async fn set_aside(&self, key: &Key, version: &CheckpointVersion, why: &str) -> Result<(), StoreError> {
         let namespace = &key.namespace;
         let Some(object) = self.checkpoints.get(namespace, &version.name).await? else { return Ok(()) };
-        let name = format!("{}{SET_ASIDE}", version.name);
+        let stem: String = version.name.chars().take(LONGEST_NAME - SET_ASIDE.len()).collect();
+        let name = format!("{}{SET_ASIDE}", stem.trim_end_matches(['-', '.']));
         let spec = object.get("spec").cloned().unwrap_or_default();
         let regarding = reference("UsageCheckpoint", namespace, &version.name, &version.uid);
         self.publish(

@@ -14,6 +14,9 @@ impl Recommender {
     /// Makes the pod and container of a sample known, if they are not. Its workload is guessed by its name: that is as
     /// good as it gets without owner references. Whether anything is new.
     pub fn introduce(&mut self, sample: &Sample<'_>) -> bool {
+        if !self.covers(sample.namespace) {
+            return false;
+        }
         let known = self.pods.get(sample.namespace).and_then(|pods| pods.get(sample.pod));
         let mut containers = known.map(|pod| pod.facts.shape.containers.clone()).unwrap_or_default();
         if containers.iter().any(|container| container.name == sample.container) {
