@@ -34,8 +34,9 @@ use crate::server::{
 use crate::standalone::{self, StandaloneFolder};
 use crate::telemetry::{self, LogControl};
 
-/// How long the background tasks may take to end after the last request was answered.
-const LAST_TASKS: Duration = Duration::from_secs(5);
+/// How long the background tasks may take to end after the last request was answered. The recommender writes its last
+/// checkpoints, and gives its lease back.
+const LAST_TASKS: Duration = Duration::from_secs(10);
 /// How often it is looked whether the server has become ready.
 const READY_POLL: Duration = Duration::from_millis(10);
 
