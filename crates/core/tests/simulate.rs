@@ -341,7 +341,7 @@ fn policies_that_are_none() {
         ("half-life:cpu-half-life=24", "half-life: cpu-half-life: \"24\" is not a duration"),
         ("half-life:preset=best", "half-life: preset: \"best\" is not one of Seed, Tuned"),
         ("half-life:memory-margin=-1", "half-life: memory-margin: -1 is negative"),
-        ("half-life:cpu-half-life=99999d", "half-life: cpu-half-life: a half-life of"),
+        ("half-life:cpu-half-life=99999d", "spec.dynamic.halfLife.cpu: a half-life of"),
     ] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.contains(message), "{text}: {error}");

@@ -13,7 +13,6 @@ use crate::profile::{
     Profile, ProfileMatch, StaticPolicy, parse_duration,
 };
 use crate::resource::{Resource, UNIT};
-use crate::usage::HalfLife;
 
 /// The fields of `spec`, `spec.match`, `spec.static` and `spec.dynamic`, for the test that compares
 /// them with the CRD's schema.
@@ -216,14 +215,7 @@ fn dynamic(r: &mut Reader, node: &Node<'_>) -> DynamicPolicy {
         r.integer(item, 1, 100).and_then(|p| u32::try_from(p).ok())
     });
     policy.percentile.extend(percentile.unwrap_or_default());
-    let half_life = by_resource(r, &at("halfLife"), &DYNAMIC_RESOURCES, |r, item| {
-        let half_life = seconds(r, item, 1)?;
-        if let Err(error) = HalfLife::from_seconds(half_life) {
-            r.problem(&item.path, "range", error.to_string());
-            return None;
-        }
-        Some(half_life)
-    });
+    let half_life = by_resource(r, &at("halfLife"), &DYNAMIC_RESOURCES, |r, item| seconds(r, item, 1));
     policy.half_life.extend(half_life.unwrap_or_default());
     if let Some(expansion) =
         by_resource(r, &at("expansion"), &DYNAMIC_RESOURCES, |r, item| positive_decimal(r, item, "expansion"))
