@@ -15,11 +15,9 @@ use crate::work::{median, resident, timed};
 const MINUTE: i64 = 60 * SECOND;
 /// 2024-01-01T00:00:00Z.
 const START: i64 = 1_704_067_200 * SECOND;
-/// Before measuring: so many scans, so far apart, each so many rows of the traces after the last. Together they go
-/// through ten days and nearly all rows.
-const FILL: i64 = 200;
-const FILL_STEP: i64 = 72 * MINUTE;
-const FILL_ROWS: usize = 41;
+/// The scans before measuring go through so much time, and through so many rows of the traces: nearly all.
+const FILL: i64 = 14_400 * MINUTE;
+const FILL_ROWS: usize = 8_200;
 const MEASURED: i64 = 15;
 /// So many containers wait for memory together.
 const TOGETHER: usize = 32;
@@ -30,7 +28,9 @@ struct Container {
     way: Way,
 }
 
-pub(crate) fn measure(traces: &Traces, count: usize) -> anyhow::Result<()> {
+/// `fill` is the number of scans before those that are measured.
+pub(crate) fn measure(traces: &Traces, count: usize, fill: u32) -> anyhow::Result<()> {
+    anyhow::ensure!(fill > 0, "at least one scan comes first");
     let profile = from_spec("bench", &json!({})).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
     let model = Model::from_policy(&profile.dynamic)?;
     let before = resident()?;
@@ -43,15 +43,15 @@ pub(crate) fn measure(traces: &Traces, count: usize) -> anyhow::Result<()> {
         })
         .collect();
     let mut usages = vec![Usage::default(); count];
-    for scan in 0..FILL {
-        read(traces, &all, usize::try_from(scan)? * FILL_ROWS, &mut usages);
-        black_box(observe(&mut all, &usages, &model, START + scan * FILL_STEP));
+    for scan in 0..fill {
+        read(traces, &all, usize::try_from(scan)? * FILL_ROWS / usize::try_from(fill)?, &mut usages);
+        black_box(observe(&mut all, &usages, &model, START + i64::from(scan) * FILL / i64::from(fill)));
     }
     let (mut scans, mut answers) = (Vec::new(), Vec::new());
     for scan in 0..MEASURED {
         let row = usize::try_from(scan)? * 7 + 3;
         read(traces, &all, row, &mut usages);
-        let nanos = START + FILL * FILL_STEP + scan * MINUTE;
+        let nanos = START + FILL + scan * MINUTE;
         let (time, taken) = timed(|| observe(&mut all, &usages, &model, nanos));
         anyhow::ensure!(taken == count, "{taken} samples of {count} were taken");
         scans.push(time);

@@ -39,6 +39,9 @@ struct Options {
     /// Sizes of clusters, in containers
     #[arg(long, value_delimiter = ',', default_values_t = [100_000, 1_000_000])]
     containers: Vec<usize>,
+    /// Scans before those that are measured, spread over ten days
+    #[arg(long, default_value_t = 200)]
+    fill: u32,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -48,7 +51,7 @@ fn main() -> anyhow::Result<()> {
         vpa::compare(program, &traces, options.histograms, options.scans)?;
     }
     for count in options.containers {
-        containers::measure(&traces, count)?;
+        containers::measure(&traces, count, options.fill)?;
     }
     Ok(())
 }

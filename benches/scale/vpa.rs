@@ -20,7 +20,7 @@ const START: i64 = 1_704_067_200 * SECOND;
 /// So many scans at the end are measured.
 const MEASURED: i64 = 100;
 /// So many histograms wait for memory together.
-const TOGETHER: usize = 32;
+const TOGETHER: usize = 64;
 const WEIGHT: f64 = 1.0;
 const SHARES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
