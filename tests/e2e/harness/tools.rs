@@ -67,6 +67,15 @@ impl Kubectl {
         Self { program, kubeconfig }
     }
 
+    /// Runs the program itself against the same cluster and gives its standard output.
+    pub(crate) fn plimsoll(&self, args: &[&str]) -> Result<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let output = command.env("KUBECONFIG", &self.kubeconfig).args(args).output()?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{args:?}: {}: {}", output.status, stderr.trim());
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
     /// Runs kubectl and gives its standard output; `stdin` is for `-f -`.
     pub(crate) fn run<A: AsRef<OsStr>>(
         &self,

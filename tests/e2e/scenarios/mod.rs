@@ -41,7 +41,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         stand_ins: prometheus, kruise_workloads, kills_for_memory;
         recommendations: from_metrics_server, static_then_dynamic, asked_but_not_applied, kinds_of_workload,
             rollout_adds_nothing, granularities, kills_raise_memory;
-        recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history;
+        recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history,
+            explained;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

@@ -202,3 +202,37 @@ pub(super) async fn history(world: &World) -> Result<()> {
     ensure!(samples(&rec) > 2 * 288, "{} samples of three days", samples(&rec));
     server.stop().await
 }
+
+/// `plimsoll explain` says of the live cluster what admission would do, and why.
+pub(super) async fn explained(world: &World) -> Result<()> {
+    const NAME: &str = "explained";
+    let usage = Usage::start(world, NAME).await?;
+    let namespace = measured(world, NAME, &usage).await?;
+    let server = world.start_recommender(&usage.section()).await?;
+    let web = ("Deployment", "web");
+    let rec = recommended(world, &namespace, web, |rec| targets(rec, TARGETS.0, TARGETS.1)).await?;
+    let effective = &rec["status"]["containers"][0]["cpu"]["effective"];
+    let explain = |what: &str, name: &str, form: &str| {
+        world.cluster.kubectl.plimsoll(&["explain", what, name, "-n", &namespace, "-o", form])
+    };
+    let answer: Value = serde_json::from_str(&explain("workload", "deployment/web", "json")?)?;
+    check_eq!(
+        answer["recommendations"][0]["status"]["containers"][0]["cpu"]["effective"],
+        *effective,
+        "effective"
+    );
+    check_eq!(answer["next"]["outcome"], json!("applied"), "the decision: {answer:#}");
+    check_eq!(answer["next"]["requests"][0]["result"], *effective, "the next pod's request");
+    let text = explain("workload", "web", "text")?;
+    ensure!(text.contains("Ready") && text.contains("deployment-web"), "{text}");
+    let pods = world.cluster.list("v1", "Pod", Some(&namespace), "").await?;
+    let pod = pods.first().and_then(|pod| pod["metadata"]["name"].as_str()).context("a pod")?;
+    let text = explain("pod", pod, "text")?;
+    ensure!(text.contains("deployment-web"), "{text}");
+    for (rule, what, name) in
+        [("no such workload", "workload", "none"), ("no such kind", "workload", "sofa/web")]
+    {
+        ensure!(explain(what, name, "text").is_err(), "{rule}");
+    }
+    server.stop().await
+}
