@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::prometheus::{Past, Prometheus, ScrapeTarget};
 use super::{World, until};
 
-const CPU: &str = "e2e_cpu_cores";
-const MEMORY: &str = "e2e_memory_bytes";
+pub(crate) const CPU: &str = "e2e_cpu_cores";
+pub(crate) const MEMORY: &str = "e2e_memory_bytes";
 
 /// What containers use, by way of a Prometheus of the scenario's own.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         recommendations: from_metrics_server, static_then_dynamic, asked_but_not_applied, kinds_of_workload,
             rollout_adds_nothing, granularities, kills_raise_memory;
         recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history,
-            explained;
+            explained, container_renamed;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::recommendations::{TARGETS, USED, dynamic, workload};
 use crate::harness::prometheus::Past;
 use crate::harness::server::Server;
-use crate::harness::usage::{Usage, condition, recommendations, recommended, series, targets};
+use crate::harness::usage::{
+    CPU, MEMORY, Usage, condition, recommendations, recommended, running_pods, series, targets,
+};
 use crate::harness::{World, check_eq, until};
 
 fn samples(rec: &Value) -> u64 {
@@ -234,5 +236,34 @@ pub(super) async fn explained(world: &World) -> Result<()> {
     {
         ensure!(explain(what, name, "text").is_err(), "{rule}");
     }
+    server.stop().await
+}
+
+/// A container with another name begins anew; what was learnt of the old one stays beside it for a while.
+pub(super) async fn container_renamed(world: &World) -> Result<()> {
+    const NAME: &str = "renamed";
+    let usage = Usage::start(world, NAME).await?;
+    let namespace = measured(world, NAME, &usage).await?;
+    let server = world.start_recommender(&usage.section()).await?;
+    let web = ("Deployment", "web");
+    recommended(world, &namespace, web, |rec| targets(rec, TARGETS.0, TARGETS.1)).await?;
+    let deployment = workload("Deployment", &namespace, "web");
+    let mut containers = deployment["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["name"] = "main".into();
+    let change = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    world.cluster.merge(&deployment, &change).await?;
+    let pod = until("the new pod alone", async || {
+        let pods = running_pods(world, &namespace, "web", 1).await?;
+        let pod = pods.into_iter().find(|pod| pod["spec"]["containers"][0]["name"] == "main");
+        Ok(pod.and_then(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)))
+    })
+    .await?;
+    for (metric, value) in [(CPU, 1.0), (MEMORY, USED.1)] {
+        usage.target.set(&series(metric, &namespace, &pod).replace("\"app\"", "\"main\""), value);
+    }
+    let rec = recommended(world, &namespace, web, |rec| targets(rec, "1017m", TARGETS.1)).await?;
+    let names: Vec<_> =
+        rec["status"]["containers"].as_array().into_iter().flatten().map(|one| one["name"].clone()).collect();
+    check_eq!(names, [json!("main"), json!("app")], "containers");
     server.stop().await
 }
