@@ -17,3 +17,12 @@ pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The values of [`OVERCOMMIT`] that opt out. The webhook's match conditions list the same ones.
 pub const OPT_OUT_VALUES: [&str; 3] = ["disabled", "false", "off"];
+/// Annotation on pods that shall not be moved or reclaimed, where that is honoured.
+pub const DO_NOT_EVICT: &str = "plimsoll.dev/do-not-evict";
+/// Annotation on a quota tree: changes that would leave counted pods without a quota are allowed.
+pub const FORCE: &str = "plimsoll.dev/force";
+/// Annotation that is written on a pod's controller to make it create the pod again at once.
+pub const QUOTA_RETRY: &str = "plimsoll.dev/quota-retry";
+/// Labels by which other schedulers' users say that a pod must not be preempted: `"false"`.
+pub const PREEMPTIBLE: [&str; 2] =
+    ["quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible"];

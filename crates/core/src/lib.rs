@@ -15,6 +15,7 @@ pub mod overcommit;
 pub mod pod;
 pub mod problem;
 pub mod profile;
+pub mod quota;
 pub mod recommender;
 pub mod resource;
 pub mod simulate;

@@ -12,6 +12,7 @@ use plimsoll_quantity::Quantity;
 use crate::pod::{Owner, Workload};
 use crate::problem::Problem;
 use crate::profile::Profile;
+use crate::quota::{Amounts, Flavor, QuotaPod, StoredTree};
 use crate::resource::Resource;
 
 mod manifest;
@@ -40,6 +41,14 @@ pub enum Fact {
     Recommendation(Arc<Recommendation>),
     /// A ReplicaSet or Job, and whose it is.
     Owned(Owned),
+    /// An `ElasticQuotaTree`, good or bad.
+    QuotaTree(Arc<StoredTree>),
+    /// A `ResourceFlavor`.
+    Flavor(Arc<Flavor>),
+    /// A node.
+    Node(Arc<Node>),
+    /// A pod. Of a live cluster these are not kept here: there are too many.
+    Pod(Arc<QuotaPod>),
 }
 
 /// Which object a fact is about.
@@ -68,6 +77,14 @@ pub enum FactKind {
     ReplicaSet,
     /// `Job`.
     Job,
+    /// `ElasticQuotaTree`.
+    QuotaTree,
+    /// `ResourceFlavor`.
+    Flavor,
+    /// `Node`.
+    Node,
+    /// `Pod`.
+    Pod,
 }
 
 /// Labels and annotations of a namespace.
@@ -79,6 +96,15 @@ pub struct Namespace {
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// What a node can carry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// `status.allocatable`; what is no quantity is left out.
+    pub allocatable: Amounts,
 }
 
 /// The bounds that a `LimitRange` sets for requests.
@@ -187,6 +213,10 @@ impl Fact {
                 (FactKind::Recommendation, rec.namespace.as_str(), rec.name.as_str())
             }
             Self::Owned(owned) => (owned.kind, owned.namespace.as_str(), owned.name.as_str()),
+            Self::QuotaTree(tree) => (FactKind::QuotaTree, tree.namespace.as_str(), tree.name.as_str()),
+            Self::Flavor(flavor) => (FactKind::Flavor, "", flavor.name.as_ref()),
+            Self::Node(node) => (FactKind::Node, "", node.name.as_str()),
+            Self::Pod(pod) => (FactKind::Pod, pod.namespace.as_ref(), pod.name.as_ref()),
         };
         FactKey { kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }

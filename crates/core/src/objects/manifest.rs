@@ -1,5 +1,6 @@
 //! From a manifest (as the API server or a file has it) to the fact in it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,12 +10,14 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::objects::{
-    Bounds, ContainerRecommendation, Fact, FactKind, LimitRange, Namespace, Owned, Recommendation, Shown,
+    Bounds, ContainerRecommendation, Fact, FactKind, LimitRange, Namespace, Node, Owned, Recommendation,
+    Shown,
 };
 use crate::pod::Workload;
 use crate::pod::{controller, group_of};
 use crate::problem::Problem;
 use crate::profile;
+use crate::quota::{Amounts, Flavor, QuotaPod, QuotaPodError};
 use crate::resource::Resource;
 
 /// Why a manifest of a kind that we know could not be used.
@@ -89,8 +92,41 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
                 .and_then(Value::as_array)
                 .and_then(|references| controller(references)),
         }),
+        ("kueue.x-k8s.io", "ResourceFlavor") => {
+            let name = named()?;
+            Fact::Flavor(Arc::new(Flavor::read(&name, manifest).map_err(|(path, message)| {
+                ManifestError::Field { kind: "ResourceFlavor", name: name.clone(), path, message }
+            })?))
+        }
+        ("", "Node") => Fact::Node(Arc::new(Node { name: named()?, allocatable: allocatable(manifest) })),
+        ("", "Pod") => {
+            let mut pod = Cow::Borrowed(manifest);
+            if text("/metadata/namespace").is_none()
+                && let Some(metadata) = pod.to_mut().get_mut("metadata").and_then(Value::as_object_mut)
+            {
+                metadata.insert("namespace".to_owned(), Value::String(namespace()));
+            }
+            let read = QuotaPod::read(&pod);
+            Fact::Pod(Arc::new(read.map_err(|error| match error {
+                QuotaPodError::Nameless { missing } => ManifestError::NoObject { missing },
+                QuotaPodError::Charge { namespace, name, error } => ManifestError::Field {
+                    kind: "Pod",
+                    name: format!("{namespace}/{name}"),
+                    path: "spec".to_owned(),
+                    message: error.to_string(),
+                },
+            })?))
+        }
         _ => return Ok(None),
     }))
+}
+
+fn allocatable(manifest: &Value) -> Amounts {
+    let list = manifest.pointer("/status/allocatable").and_then(Value::as_object);
+    list.into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some((name.as_str(), quantity(Some(value)).ok()??.nanos())))
+        .collect()
 }
 
 fn wrong_version(api_version: &str) -> String {

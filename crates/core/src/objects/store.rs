@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use rpds::HashTrieMapSync;
 
-use crate::objects::{Fact, FactKey, FactKind, LimitRange, Namespace, OwnerLookup, Recommendation};
+use crate::objects::{Fact, FactKey, FactKind, LimitRange, Namespace, Node, OwnerLookup, Recommendation};
 use crate::pod::Owner;
 use crate::problem::Problem;
 use crate::profile::{Profile, ProfileSet};
+use crate::quota::{Amounts, Flavor, QuotaPod, StoredTree, TREE_NAMESPACE};
 
 type ByName<T> = HashTrieMapSync<String, T>;
 type ByNamespace<T> = HashTrieMapSync<String, Arc<BTreeMap<String, T>>>;
@@ -27,6 +28,14 @@ pub struct Objects {
     by_target: HashTrieMapSync<TargetKey, Arc<BTreeMap<String, Arc<Recommendation>>>>,
     replica_sets: HashTrieMapSync<(String, String), Option<Owner>>,
     jobs: HashTrieMapSync<(String, String), Option<Owner>>,
+    quota_trees: BTreeMap<(String, String), Arc<StoredTree>>,
+    /// The one of them that counts.
+    quota_tree: Option<Arc<StoredTree>>,
+    flavors: Arc<BTreeMap<Arc<str>, Arc<Flavor>>>,
+    nodes: ByName<Arc<Node>>,
+    /// The sum over the nodes.
+    allocatable: Arc<Amounts>,
+    pods: ByNamespace<Arc<QuotaPod>>,
 }
 
 /// Namespace, kind and name of a target.
@@ -72,6 +81,22 @@ impl Objects {
                 let map = if owned.kind == FactKind::Job { &mut self.jobs } else { &mut self.replica_sets };
                 map.insert_mut((owned.namespace, owned.name), owned.controller);
             }
+            Fact::QuotaTree(tree) => {
+                self.quota_trees.insert((tree.namespace.clone(), tree.name.clone()), tree);
+                self.choose_quota_tree();
+            }
+            Fact::Flavor(flavor) => {
+                Arc::make_mut(&mut self.flavors).insert(Arc::clone(&flavor.name), flavor);
+            }
+            Fact::Node(node) => {
+                self.remove_node(&node.name);
+                Arc::make_mut(&mut self.allocatable).add(&node.allocatable);
+                self.nodes.insert_mut(node.name.clone(), node);
+            }
+            Fact::Pod(pod) => {
+                let (namespace, name) = (pod.namespace.to_string(), pod.name.to_string());
+                put_namespaced(&mut self.pods, namespace, name, pod);
+            }
         }
     }
 
@@ -94,6 +119,15 @@ impl Objects {
             FactKind::Job => {
                 self.jobs.remove_mut(&(key.namespace.clone(), key.name.clone()));
             }
+            FactKind::QuotaTree => {
+                self.quota_trees.remove(&(key.namespace.clone(), key.name.clone()));
+                self.choose_quota_tree();
+            }
+            FactKind::Flavor => {
+                Arc::make_mut(&mut self.flavors).remove(key.name.as_str());
+            }
+            FactKind::Node => self.remove_node(&key.name),
+            FactKind::Pod => remove_namespaced(&mut self.pods, &key.namespace, &key.name),
         }
     }
 
@@ -113,9 +147,32 @@ impl Objects {
             }
             FactKind::ReplicaSet => self.replica_sets = HashTrieMapSync::default(),
             FactKind::Job => self.jobs = HashTrieMapSync::default(),
+            FactKind::QuotaTree => {
+                self.quota_trees.clear();
+                self.quota_tree = None;
+            }
+            FactKind::Flavor => self.flavors = Arc::default(),
+            FactKind::Node => {
+                self.nodes = ByName::default();
+                self.allocatable = Arc::default();
+            }
+            FactKind::Pod => self.pods = ByNamespace::default(),
         }
         for fact in facts.into_iter().filter(|fact| fact.key().kind == kind) {
             self.put(fact);
+        }
+    }
+
+    /// Only trees in [`TREE_NAMESPACE`] count, and of several the oldest.
+    fn choose_quota_tree(&mut self) {
+        let here = self.quota_trees.values().filter(|tree| tree.namespace == TREE_NAMESPACE);
+        self.quota_tree = here.min_by(|a, b| a.rank().cmp(&b.rank())).map(Arc::clone);
+    }
+
+    fn remove_node(&mut self, name: &str) {
+        if let Some(old) = self.nodes.get(name) {
+            Arc::make_mut(&mut self.allocatable).subtract(&old.allocatable);
+            self.nodes.remove_mut(name);
         }
     }
 
@@ -211,6 +268,31 @@ impl Objects {
         }
     }
 
+    /// The quota tree in force, with what is wrong with it.
+    pub const fn quota_tree(&self) -> Option<&Arc<StoredTree>> {
+        self.quota_tree.as_ref()
+    }
+
+    /// Every quota tree, by namespace and name.
+    pub fn quota_trees(&self) -> impl Iterator<Item = &Arc<StoredTree>> {
+        self.quota_trees.values()
+    }
+
+    /// The `ResourceFlavor` of a name.
+    pub fn flavor(&self, name: &str) -> Option<&Arc<Flavor>> {
+        self.flavors.get(name)
+    }
+
+    /// What all nodes can carry together; nothing if no node was seen.
+    pub fn allocatable(&self) -> Option<&Amounts> {
+        (!self.nodes.is_empty()).then(|| self.allocatable.as_ref())
+    }
+
+    /// The pods; of a live cluster none.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<QuotaPod>> {
+        self.pods.values().flat_map(|pods| pods.values())
+    }
+
     /// How many objects of a kind there are.
     pub fn count(&self, kind: FactKind) -> usize {
         match kind {
@@ -219,6 +301,10 @@ impl Objects {
             FactKind::LimitRange => self.limit_ranges.values().map(|m| m.len()).sum(),
             FactKind::Recommendation => self.recommendations.values().map(|m| m.len()).sum(),
             FactKind::ReplicaSet => self.replica_sets.size(),
+            FactKind::QuotaTree => self.quota_trees.len(),
+            FactKind::Flavor => self.flavors.len(),
+            FactKind::Node => self.nodes.size(),
+            FactKind::Pod => self.pods.values().map(|m| m.len()).sum(),
             FactKind::Job => self.jobs.size(),
         }
     }

@@ -47,6 +47,7 @@ pub const POD: Keep = Keep::Members(&[
             ("initContainers", Keep::Items(&CONTAINER)),
             ("resources", RESOURCES),
             ("nodeSelector", Keep::All),
+            ("overhead", Keep::All),
         ]),
     ),
 ]);

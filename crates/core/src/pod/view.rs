@@ -85,6 +85,8 @@ pub struct PodView<'a> {
     pub app_containers: usize,
     /// `spec.resources`.
     pub pod_level: Resources<'a>,
+    /// `spec.overhead`.
+    pub overhead: Option<&'a Members<'a>>,
 }
 
 impl Container<'_> {
@@ -135,6 +137,7 @@ impl<'a> PodView<'a> {
             containers,
             pod_level: resources(field("resources"))
                 .map_err(|error| Malformed { path: format!("spec.{}", error.path), ..error })?,
+            overhead: object(field("overhead"), "spec.overhead")?,
         })
     }
 
