@@ -5,6 +5,8 @@
 mod amounts;
 mod charge;
 mod flavor;
+pub mod keeper;
+pub mod ledger;
 mod pod;
 mod stored;
 mod tree;
