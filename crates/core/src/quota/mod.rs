@@ -1,20 +1,24 @@
 //! Elastic quota: what namespaces are guaranteed, what they may borrow, and who gives it back.
 //!
-//! A [`Tree`] says who may use how much; [`charge`] says what a pod counts.
+//! A [`Tree`] says who may use how much; [`charge`] says what a pod counts, [`blocks`] whether it fits,
+//! and [`plan`] who makes room for it.
 
 mod amounts;
 mod charge;
 mod flavor;
 mod pod;
+mod reclaim;
 mod stored;
 mod tree;
 mod used;
 mod verdict;
+pub mod words;
 
 pub use amounts::{Amounts, shown};
 pub use charge::{ChargeError, PODS, charge, counted};
 pub use flavor::Flavor;
 pub use pod::{QuotaPod, QuotaPodError};
+pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, Situation, Victim, plan};
 pub use stored::{StoredTree, TREE_NAMESPACE};
 pub use tree::{Node, NodeId, Tree};
 pub use used::Used;
