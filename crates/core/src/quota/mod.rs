@@ -4,7 +4,7 @@
 
 mod amounts;
 mod charge;
-mod flavor;
+pub mod flavor;
 mod pod;
 mod stored;
 mod tree;
