@@ -37,8 +37,8 @@ fn objects(levels: [&str; 3], profile: Option<Value>, change: impl FnOnce(&mut T
     objects
 }
 
-fn half() -> Option<Value> {
-    Some(json!({"mode": "Static", "static": {"factors": {"cpu": "0.5"}}}))
+fn half() -> Value {
+    json!({"mode": "Static", "static": {"factors": {"cpu": "0.5"}}})
 }
 
 fn settings() -> Settings {
@@ -93,11 +93,11 @@ fn pods_of_a_quota_get_its_flavors_whatever_becomes_of_their_requests() {
     let mut malformed = app(&none);
     malformed["spec"]["containers"] = limits_that_are_none;
     for (rule, profile, pod, lowered, of_requests) in [
-        ("lowered too", half(), app(&none), "500m", None),
-        ("opted out", half(), app(&opted_out), "1", Some(Skip::PodOptOut)),
+        ("lowered too", Some(half()), app(&none), "500m", None),
+        ("opted out", Some(half()), app(&opted_out), "1", Some(Skip::PodOptOut)),
         ("no profile", None, app(&none), "1", Some(Skip::NoProfile)),
         ("profile off", Some(off), app(&none), "1", Some(Skip::ProfileOff)),
-        ("requests that cannot be read", half(), malformed, "", Some(Skip::Malformed)),
+        ("requests that cannot be read", Some(half()), malformed, "", Some(Skip::Malformed)),
     ] {
         let request = review(&pod, "namespace1");
         let (alone, _) = judge(&request, &objects(["", "", ""], profile.clone(), |_| {}));
@@ -128,11 +128,13 @@ fn pods_of_a_quota_get_its_flavors_whatever_becomes_of_their_requests() {
 
 #[test]
 fn operations_stand_in_order() {
-    let (decision, _) = judge(&review(&app(&json!({})), "namespace1"), &objects(SPOT, half(), |_| {}));
+    let (decision, _) = judge(&review(&app(&json!({})), "namespace1"), &objects(SPOT, Some(half()), |_| {}));
     let paths: Vec<_> = decision.answer.patch.iter().map(|operation| operation.path().to_owned()).collect();
     assert_eq!(paths[..2], ["/spec/containers/0/resources/requests/cpu", "/spec/affinity"]);
     assert!(paths[2..].iter().all(|path| path.starts_with("/metadata/annotations")), "{paths:?}");
 }
+
+type Change = Box<dyn FnOnce(&mut Tree)>;
 
 #[test]
 fn pods_that_are_not_of_a_quota_are_left_alone() {
@@ -161,7 +163,6 @@ fn pods_that_are_not_of_a_quota_are_left_alone() {
     let block = |tree: &mut Tree| {
         tree.blocked = BTreeMap::from([("namespace1".into(), "in two leaves".to_owned())]);
     };
-    type Change = Box<dyn FnOnce(&mut Tree)>;
     let as_is = || -> Change { Box::new(|_: &mut Tree| {}) };
     for (rule, request, change, placed) in [
         ("a pod of the quota", review(&app(&json!({})), "namespace1"), as_is(), true),
@@ -203,7 +204,7 @@ fn a_refusal_is_a_denial() {
     ] {
         let mut pod = app(&json!({}));
         pod["spec"]["nodeSelector"] = selector;
-        let (decision, response) = judge(&review(&pod, "namespace1"), &objects(levels, half(), |_| {}));
+        let (decision, response) = judge(&review(&pod, "namespace1"), &objects(levels, Some(half()), |_| {}));
         assert_eq!(decision.answer.outcome, Outcome::Denied, "{rule}");
         assert_eq!((&response["allowed"], response.get("patch")), (&json!(false), None), "{rule}");
         assert_eq!(response["status"]["code"], 403, "{rule}");
