@@ -4,18 +4,27 @@
 
 mod amounts;
 mod charge;
+mod check;
 pub mod flavor;
+pub mod keeper;
+pub mod ledger;
+mod place;
 mod pod;
+mod read;
 mod stored;
 mod tree;
 mod used;
 mod verdict;
+mod walk;
 
 pub use amounts::{Amounts, shown};
 pub use charge::{ChargeError, PODS, charge, counted};
 pub use flavor::Flavor;
+pub use place::{Judgement, TreePlace, UsageByNamespace};
 pub use pod::{QuotaPod, QuotaPodError};
+pub use read::{TREE_GROUP, TREE_KIND, TREE_VERSION};
 pub use stored::{StoredTree, TREE_NAMESPACE};
 pub use tree::{Node, NodeId, Tree};
 pub use used::Used;
 pub use verdict::{Block, blocks, is_entitled};
+pub use walk::{MOST_DEPTH, MOST_NAME, MOST_NODES, MOST_PATH, MOST_PROBLEMS, MOST_RESOURCES, is_queue_key};
