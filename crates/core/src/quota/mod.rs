@@ -7,7 +7,7 @@
 mod amounts;
 mod charge;
 mod check;
-mod flavor;
+pub mod flavor;
 pub mod keeper;
 pub mod ledger;
 mod place;
