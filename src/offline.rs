@@ -44,11 +44,7 @@ impl Offline {
     pub fn load(args: &ClusterArgs, config: &Config) -> Result<Self, InputError> {
         let mut offline = Self {
             objects: Objects::default(),
-            settings: Settings {
-                excluded_namespaces: profiles::excluded_namespaces(config),
-                own_namespace: config.admission.own_namespace.clone(),
-                absent_namespace: AbsentNamespace::Exists,
-            },
+            settings: profiles::settings(config, AbsentNamespace::Exists),
             limit_ranges: BTreeMap::new(),
             now: args.at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),

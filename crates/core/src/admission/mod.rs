@@ -26,4 +26,4 @@ pub use quota::{QuotaStep, is_about_pods, quota_step};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
 pub use self_check::SelfCheckError;
 pub use skip::Skip;
-pub use validate::validate;
+pub use validate::{ValidateContext, needs_usage, validate};

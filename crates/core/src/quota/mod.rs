@@ -24,7 +24,7 @@ pub mod words;
 pub use amounts::{Amounts, shown};
 pub use charge::{ChargeError, PODS, charge, counted};
 pub use flavor::Flavor;
-pub use place::{Judgement, TreePlace, UsageByNamespace};
+pub use place::{Judgement, TreePlace, UsageByNamespace, usage_by_namespace};
 pub use pod::{QuotaPod, QuotaPodError};
 pub use read::{TREE_GROUP, TREE_KIND, TREE_VERSION};
 pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, Situation, Victim, plan};
