@@ -11,6 +11,7 @@ mod envelope;
 mod patch;
 mod response;
 mod self_check;
+mod shed;
 mod skip;
 mod validate;
 
@@ -21,5 +22,6 @@ pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
 pub use self_check::SelfCheckError;
+pub use shed::turn_away;
 pub use skip::Skip;
 pub use validate::validate;
