@@ -46,6 +46,7 @@ impl Offline {
             objects: Objects::default(),
             settings: Settings {
                 excluded_namespaces: profiles::excluded_namespaces(config),
+                own_namespace: config.admission.own_namespace.clone(),
                 absent_namespace: AbsentNamespace::Exists,
             },
             limit_ranges: BTreeMap::new(),

@@ -50,6 +50,7 @@ impl Live {
             objects: Objects::default(),
             settings: Settings {
                 excluded_namespaces: profiles::excluded_namespaces(config),
+                own_namespace: config.admission.own_namespace.clone(),
                 absent_namespace: AbsentNamespace::Unknown,
             },
             limit_ranges: Vec::new(),
