@@ -63,11 +63,13 @@ fn names_scopes_and_columns() {
         let columns = version["additionalPrinterColumns"].as_array().unwrap();
         columns.iter().map(|column| column["name"].as_str().unwrap().to_owned()).collect()
     };
-    let [profile, recommendation, checkpoint] = &definitions[..] else { panic!("three kinds") };
+    let [profile, recommendation, checkpoint, ledger] = &definitions[..] else { panic!("four kinds") };
     let has_status = |definition: &Value| {
         definition["spec"]["versions"][0]["subresources"].get("status") == Some(&json!({}))
     };
-    assert!(has_status(profile) && has_status(recommendation) && !has_status(checkpoint));
+    assert!(
+        has_status(profile) && has_status(recommendation) && !has_status(checkpoint) && !has_status(ledger)
+    );
     assert_eq!(profile["metadata"]["name"], "overcommitprofiles.plimsoll.dev");
     assert_eq!(profile["spec"]["scope"], "Cluster");
     assert_eq!(profile["spec"]["names"]["shortNames"], json!(["ocp"]));
@@ -83,6 +85,10 @@ fn names_scopes_and_columns() {
     assert_eq!(checkpoint["spec"]["scope"], "Namespaced");
     assert_eq!(checkpoint["spec"]["names"]["shortNames"], json!(["ucp"]));
     assert_eq!(columns(checkpoint), ["Kind", "Target", "Containers", "Last-Sample", "Age"]);
+    assert_eq!(ledger["metadata"]["name"], "quotaledgers.plimsoll.dev");
+    assert_eq!(ledger["spec"]["scope"], "Namespaced");
+    assert_eq!(ledger["spec"]["names"]["shortNames"], json!(["ql"]));
+    assert_eq!(columns(ledger).join(" "), "Tree Initialised Pods Reservations Claims Epoch Age");
 }
 
 /// The defaults that the API server fills in are those that hold without it; only what `kubectl get` shows has one, so
@@ -110,6 +116,7 @@ fn what_kubectl_shows_has_its_default_in_the_schema() {
     );
     let mut found = Map::new();
     defaults("", &schema("Recommendation"), &mut found);
+    defaults("", &schema("QuotaLedger"), &mut found);
     assert_eq!(found, Map::new());
 
     let filled = json!({"apply": true, "basis": "Request", "mode": "Off", "priority": 0});

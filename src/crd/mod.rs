@@ -11,6 +11,7 @@
 )]
 
 mod profile;
+mod quota_ledger;
 mod recommendation;
 mod schema;
 mod usage_checkpoint;
@@ -23,6 +24,7 @@ pub use self::profile::{
     MatchSpec, MemorySamples, Mode, OptOut, OvercommitProfile, OvercommitProfileSpec,
     OvercommitProfileStatus, Preset, ResourceName, StaticSpec,
 };
+pub use self::quota_ledger::{LedgerCounts, LedgerTree, QuotaLedger, QuotaLedgerSpec};
 pub use self::recommendation::{
     ContainerFigures, Figures, Recommendation, RecommendationSpec, RecommendationStatus, TargetReference,
 };
@@ -38,7 +40,7 @@ pub const VERSION: &str = "v1alpha1";
 /// # Errors
 /// When a schema is none, which a test rules out.
 pub fn definitions() -> Result<Vec<Value>, DefinitionError> {
-    [OvercommitProfile::crd(), Recommendation::crd(), UsageCheckpoint::crd()]
+    [OvercommitProfile::crd(), Recommendation::crd(), UsageCheckpoint::crd(), QuotaLedger::crd()]
         .into_iter()
         .map(|definition| {
             let mut value = serde_json::to_value(definition).map_err(DefinitionError::Json)?;

@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod keys;
+pub mod nesting;
 pub mod objects;
 pub mod overcommit;
 pub mod pod;

@@ -191,6 +191,8 @@ impl EnvelopeSeed {
         self,
         mut deserializer: serde_json::Deserializer<R>,
     ) -> Result<Envelope<'de>, serde_json::Error> {
+        // What is kept is bounded by what keeps it; what is passed over takes no stack.
+        deserializer.disable_recursion_limit();
         let envelope = self.deserialize(&mut deserializer)?;
         deserializer.end()?;
         Ok(envelope)
@@ -216,8 +218,8 @@ impl<'de> Visitor<'de> for EnvelopeSeed {
         let mut envelope = Envelope::default();
         while let Some(key) = access.next_key::<crate::pod::Key<'de>>()? {
             match key.0.as_ref() {
-                "apiVersion" => envelope.api_version = access.next_value_seed(Prune(&Keep::All))?,
-                "kind" => envelope.kind = access.next_value_seed(Prune(&Keep::All))?,
+                "apiVersion" => envelope.api_version = access.next_value_seed(Prune::new(&Keep::All))?,
+                "kind" => envelope.kind = access.next_value_seed(Prune::new(&Keep::All))?,
                 "request" => envelope.request = access.next_value_seed(RequestSeed(self.0))?,
                 _ => {
                     access.next_value::<IgnoredAny>()?;
@@ -262,15 +264,15 @@ impl<'de> Visitor<'de> for RequestSeed {
         while let Some(key) = access.next_key::<crate::pod::Key<'de>>()? {
             match key.0.as_ref() {
                 "uid" => request.uid = Some(access.next_value()?),
-                "kind" => request.kind = access.next_value_seed(Prune(&KIND))?,
-                "resource" => request.resource = access.next_value_seed(Prune(&RESOURCE))?,
-                "subResource" => request.sub_resource = access.next_value_seed(Prune(&Keep::All))?,
-                "operation" => request.operation = access.next_value_seed(Prune(&Keep::All))?,
-                "name" => request.name = access.next_value_seed(Prune(&Keep::All))?,
-                "namespace" => request.namespace = access.next_value_seed(Prune(&Keep::All))?,
-                "dryRun" => request.dry_run = access.next_value_seed(Prune(&Keep::All))?,
-                "object" => request.object = access.next_value_seed(Prune(self.0))?,
-                "oldObject" => request.old_object = access.next_value_seed(Prune(self.0))?,
+                "kind" => request.kind = access.next_value_seed(Prune::new(&KIND))?,
+                "resource" => request.resource = access.next_value_seed(Prune::new(&RESOURCE))?,
+                "subResource" => request.sub_resource = access.next_value_seed(Prune::new(&Keep::All))?,
+                "operation" => request.operation = access.next_value_seed(Prune::new(&Keep::All))?,
+                "name" => request.name = access.next_value_seed(Prune::new(&Keep::All))?,
+                "namespace" => request.namespace = access.next_value_seed(Prune::new(&Keep::All))?,
+                "dryRun" => request.dry_run = access.next_value_seed(Prune::new(&Keep::All))?,
+                "object" => request.object = access.next_value_seed(Prune::new(self.0))?,
+                "oldObject" => request.old_object = access.next_value_seed(Prune::new(self.0))?,
                 _ => {
                     access.next_value::<IgnoredAny>()?;
                 }

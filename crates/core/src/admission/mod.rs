@@ -19,7 +19,7 @@ pub use decide::{
 };
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
-pub use response::{ANNOTATIONS_LIMIT, Answer, Outcome, write};
+pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
 pub use self_check::SelfCheckError;
 pub use skip::Skip;
 pub use validate::validate;

@@ -44,13 +44,47 @@ impl Outcome {
     }
 }
 
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// For the person who sent it.
+    pub message: String,
+    /// For the program that sent it.
+    pub kind: DenialKind,
+}
+
+/// How a refusal is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenialKind {
+    /// The object may not be stored as things are: 403.
+    Forbidden,
+    /// It could not be judged now: 429.
+    TooManyRequests,
+}
+
+impl DenialKind {
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Forbidden => "Forbidden",
+            Self::TooManyRequests => "TooManyRequests",
+        }
+    }
+
+    const fn code(self) -> u16 {
+        match self {
+            Self::Forbidden => 403,
+            Self::TooManyRequests => 429,
+        }
+    }
+}
+
 /// What to answer, before it is put in an envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// What became of the request.
     pub outcome: Outcome,
     /// Why it is refused; allowed if there is none.
-    pub denial: Option<String>,
+    pub denial: Option<Denial>,
     /// The patch; none is sent if it is empty.
     pub patch: Vec<Operation>,
     /// Warnings for the person who sent the request.
@@ -69,7 +103,17 @@ impl Answer {
 
     /// An answer that refuses the request.
     pub fn deny(message: String) -> Self {
-        Self { denial: Some(message), ..Self::allow(Outcome::Denied) }
+        Self::refuse(Denial { message, kind: DenialKind::Forbidden })
+    }
+
+    /// An answer that refuses the request for now. There is no hint when to retry: with one, workers of the
+    /// controller-manager wait, and everybody's pods with them.
+    pub fn deny_for_now(message: String) -> Self {
+        Self::refuse(Denial { message, kind: DenialKind::TooManyRequests })
+    }
+
+    fn refuse(denial: Denial) -> Self {
+        Self { denial: Some(denial), ..Self::allow(Outcome::Denied) }
     }
 }
 
@@ -84,11 +128,11 @@ pub fn write(review: &Review<'_>, answer: &Answer) -> Vec<u8> {
         response: Response {
             uid: review.uid,
             allowed: answer.denial.is_none(),
-            status: answer.denial.as_deref().map(|message| Status {
+            status: answer.denial.as_ref().map(|denial| Status {
                 result: "Failure",
-                message,
-                reason: "Forbidden",
-                code: 403,
+                message: &denial.message,
+                reason: denial.kind.reason(),
+                code: denial.kind.code(),
             }),
             patch_type: patch.as_ref().map(|_| "JSONPatch"),
             patch,

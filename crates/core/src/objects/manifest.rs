@@ -17,7 +17,7 @@ use crate::pod::Workload;
 use crate::pod::{controller, group_of};
 use crate::problem::Problem;
 use crate::profile;
-use crate::quota::{Amounts, Flavor, QuotaPod, QuotaPodError};
+use crate::quota::{Amounts, Flavor, QuotaPod, QuotaPodError, StoredTree, TREE_GROUP, TREE_KIND};
 use crate::resource::Resource;
 
 /// Why a manifest of a kind that we know could not be used.
@@ -47,7 +47,7 @@ pub enum ManifestError {
 ///
 /// # Errors
 /// It is no object, or a field that decisions need has an unusable value. A broken profile is no error:
-/// it is a [`Fact::BrokenProfile`].
+/// it is a [`Fact::BrokenProfile`]; and a [`Fact::QuotaTree`] has its problems with it.
 pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
     let api_version = text("/apiVersion").ok_or(ManifestError::NoObject { missing: "apiVersion" })?;
@@ -92,6 +92,10 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
                 .and_then(Value::as_array)
                 .and_then(|references| controller(references)),
         }),
+        (TREE_GROUP, TREE_KIND) => {
+            let tree = StoredTree { name: named()?, namespace: namespace(), ..StoredTree::read(manifest) };
+            Fact::QuotaTree(Arc::new(tree.as_stored()))
+        }
         ("kueue.x-k8s.io", "ResourceFlavor") => {
             let name = named()?;
             Fact::Flavor(Arc::new(Flavor::read(&name, manifest).map_err(|(path, message)| {

@@ -2,7 +2,8 @@
 //!
 //! A pod has hundreds of fields that no decision reads. They are skipped where they stand: they cost
 //! no allocation, and whatever a newer Kubernetes adds cannot fail to parse. Duplicate keys: the last
-//! one wins.
+//! one wins. What stands deeper than [`MOST_NESTING`] levels is read as null: no pod is that deep, and of a quota tree
+//! that is, enough is left to refuse it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,6 +11,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
+use crate::nesting::MOST_NESTING;
 use crate::pod::{Json, Members};
 
 /// Which parts of a document are read.
@@ -54,7 +56,21 @@ pub const POD: Keep = Keep::Members(&[
 
 /// Deserializes the kept parts of a document.
 #[derive(Clone, Copy, Debug)]
-pub struct Prune(pub &'static Keep);
+pub struct Prune {
+    keep: &'static Keep,
+    left: usize,
+}
+
+impl Prune {
+    /// These parts. The deserializer should have no limit of its own to how deep a document may be.
+    pub const fn new(keep: &'static Keep) -> Self {
+        Self { keep, left: MOST_NESTING }
+    }
+
+    const fn below(self, keep: &'static Keep) -> Self {
+        Self { keep, left: self.left.saturating_sub(1) }
+    }
+}
 
 /// The parts of a pod that decisions read, as JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,16 +116,21 @@ impl<'de> Visitor<'de> for Prune {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Json<'de>, A::Error> {
         let mut members = Vec::new();
-        match self.0 {
+        if self.left == 0 {
+            while access.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Json::Null);
+        }
+        match self.keep {
             Keep::All => {
+                let below = self.below(self.keep);
                 while let Some(key) = access.next_key::<Key<'de>>()? {
-                    members.push((key.0, access.next_value_seed(self)?));
+                    members.push((key.0, access.next_value_seed(below)?));
                 }
             }
             Keep::Members(kept) => {
                 while let Some(key) = access.next_key::<Key<'de>>()? {
                     if let Some((name, keep)) = kept.iter().find(|(name, _)| *name == key.0) {
-                        members.push((Cow::Borrowed(*name), access.next_value_seed(Prune(keep))?));
+                        members.push((Cow::Borrowed(*name), access.next_value_seed(self.below(keep))?));
                     } else {
                         access.next_value::<IgnoredAny>()?;
                     }
@@ -122,7 +143,11 @@ impl<'de> Visitor<'de> for Prune {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Json<'de>, A::Error> {
-        let keep = match self.0 {
+        if self.left == 0 {
+            while access.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Json::Null);
+        }
+        let keep = match self.keep {
             Keep::All => &Keep::All,
             Keep::Items(keep) => keep,
             Keep::Members(_) => {
@@ -131,7 +156,7 @@ impl<'de> Visitor<'de> for Prune {
             }
         };
         let mut list = Vec::new();
-        while let Some(item) = access.next_element_seed(Prune(keep))? {
+        while let Some(item) = access.next_element_seed(self.below(keep))? {
             list.push(item);
         }
         Ok(Json::List(list))
@@ -198,7 +223,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(text: &str) -> Value {
-        Prune(&POD).deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap().to_value()
+        Prune::new(&POD).deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap().to_value()
     }
 
     #[test]

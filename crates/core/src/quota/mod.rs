@@ -5,21 +5,30 @@
 
 mod amounts;
 mod charge;
+mod check;
 mod flavor;
+pub mod keeper;
+pub mod ledger;
+mod place;
 mod pod;
+mod read;
 mod reclaim;
 mod stored;
 mod tree;
 mod used;
 mod verdict;
+mod walk;
 pub mod words;
 
 pub use amounts::{Amounts, shown};
 pub use charge::{ChargeError, PODS, charge, counted};
 pub use flavor::Flavor;
+pub use place::{Judgement, TreePlace, UsageByNamespace};
 pub use pod::{QuotaPod, QuotaPodError};
+pub use read::{TREE_GROUP, TREE_KIND, TREE_VERSION};
 pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, Situation, Victim, plan};
 pub use stored::{StoredTree, TREE_NAMESPACE};
 pub use tree::{Node, NodeId, Tree};
 pub use used::Used;
 pub use verdict::{Block, blocks, is_entitled};
+pub use walk::{MOST_DEPTH, MOST_NAME, MOST_NODES, MOST_PATH, MOST_PROBLEMS, MOST_RESOURCES, is_queue_key};

@@ -20,6 +20,8 @@ pub struct QuotaPod {
     pub name: Arc<str>,
     /// Which of all pods of that name, over time; empty offline.
     pub uid: Arc<str>,
+    /// `metadata.resourceVersion`, by which states of it are put in order; 0 offline.
+    pub version: u64,
     /// What it counts, see [`counted`].
     pub charge: Amounts,
     /// `spec.priority`; 0 if it has none.
@@ -92,6 +94,7 @@ impl QuotaPod {
             namespace: namespace.into(),
             name: name.into(),
             uid: text("/metadata/uid").into(),
+            version: text("/metadata/resourceVersion").parse().unwrap_or(0),
             charge,
             priority: pod
                 .pointer("/spec/priority")
