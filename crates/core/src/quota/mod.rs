@@ -1,7 +1,8 @@
 //! Elastic quota: what namespaces are guaranteed, what they may borrow, and who gives it back.
 //!
-//! A [`Tree`] says who may use how much; [`charge`] says what a pod counts, [`blocks`] whether it fits,
-//! and [`plan`] who makes room for it.
+//! A [`Tree`] says who may use how much; [`charge`] what a pod counts, [`blocks`] whether it fits, and [`plan`] who
+//! makes room for it; [`words`] says so to people. What is used and promised is in the [`ledger`], by which a batch of
+//! pods is judged; the leader's [`keeper`] keeps it true.
 
 mod amounts;
 mod charge;
