@@ -71,6 +71,7 @@ pub(crate) fn pod(namespace: &str, name: &str, charge: &str, created: i64) -> Qu
         namespace: namespace.into(),
         name: name.into(),
         uid: format!("uid-{name}").into(),
+        version: 0,
         charge,
         priority: 0,
         ready: true,
