@@ -21,6 +21,8 @@ pub enum Outlook {
     ReclaimStarted,
     /// Its leaf owns the room, but nobody that may be evicted could make the whole of it.
     NoVictims,
+    /// Its leaf owns the room, but the configuration says that nobody is evicted.
+    ReclaimIsOff,
 }
 
 /// Clients get this many maxima in one message at most.
@@ -65,6 +67,11 @@ fn hint(tree: &Tree, leaf: NodeId, blocks: &[Block], outlook: Outlook) -> String
         (_, Some(why)) => format!(
             "the room is within the leaf's min, but nothing is reclaimed while the tree has violations: {why}"
         ),
+        (Outlook::ReclaimIsOff, None) => {
+            "the room is within the leaf's min, but quota.reclaim.enabled is false; room that becomes free is held for \
+             it, retry"
+                .to_owned()
+        }
         (Outlook::ReclaimStarted, None) => {
             "the room is within the leaf's min: reclaim started, retry".to_owned()
         }

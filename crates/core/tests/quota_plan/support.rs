@@ -1,12 +1,12 @@
 //! A small cluster under a quota tree.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_core::quota::words::{Outlook, refusal};
 use plimsoll_core::quota::{
-    Amounts, Candidates, Honour, Node, NodeId, Plan, QuotaPod, Situation, Tree, Used, blocks, is_entitled,
-    plan,
+    Amounts, Candidates, Honour, Node, NodeId, Plan, PodNames, QuotaPod, Situation, Tree, Used, blocks,
+    is_entitled, plan,
 };
 use plimsoll_quantity::Quantity;
 
@@ -97,7 +97,7 @@ pub(crate) struct World {
     /// Older claims of others, by namespace.
     pub(crate) claims: Vec<(String, Amounts)>,
     pub(crate) honour: Honour,
-    pub(crate) excluded: HashSet<(Arc<str>, Arc<str>)>,
+    pub(crate) excluded: PodNames,
 }
 
 /// What was decided about a pod.
@@ -120,7 +120,7 @@ impl World {
             unseen: Vec::new(),
             claims: Vec::new(),
             honour: Honour::default(),
-            excluded: HashSet::new(),
+            excluded: PodNames::new(),
         }
     }
 
