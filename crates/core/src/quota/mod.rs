@@ -27,7 +27,7 @@ pub use flavor::Flavor;
 pub use place::{Judgement, TreePlace, UsageByNamespace, usage_by_namespace};
 pub use pod::{QuotaPod, QuotaPodError};
 pub use read::{TREE_GROUP, TREE_KIND, TREE_VERSION};
-pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, Situation, Victim, plan};
+pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, PodNames, Situation, Victim, plan};
 pub use stored::{StoredTree, TREE_NAMESPACE};
 pub use tree::{Node, NodeId, Tree};
 pub use used::Used;
