@@ -27,6 +27,7 @@ pub fn turn_away(beginning: &[u8], message: &str) -> Option<Vec<u8>> {
         name: Cow::Borrowed(""),
         namespace: Cow::Borrowed(""),
         dry_run: false,
+        from_node: false,
         object: None,
         old_object: None,
     };
