@@ -11,6 +11,7 @@ use futures_util::TryStreamExt as _;
 use kube::Client;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
+use plimsoll_core::nesting::{self, Deeper};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -115,12 +116,16 @@ struct PageMetadata {
 pub(super) struct Collection {
     /// The path of the collection over all namespaces.
     pub(super) path: String,
+    /// Paths of older versions, asked for in turn where that one is not served.
+    pub(super) older_paths: Vec<String>,
     /// Its name in metrics and in the log.
     pub(super) kind: &'static str,
     /// Whether metadata is all that is wanted.
     pub(super) metadata_only: bool,
     /// Whether the cluster may not know the kind.
     pub(super) may_be_absent: bool,
+    /// Whether objects may be nested deeper than the client reads them in events.
+    pub(super) deep: bool,
 }
 
 /// Makes of objects what the receiver of the changes wants. `Err` is why an object makes no sense at all.
@@ -151,6 +156,8 @@ pub(super) struct Watch<R: Reader> {
     options: ClusterOptions,
     backoff: Backoff,
     failing: bool,
+    /// The path that is served.
+    served: String,
 }
 
 /// The receiver is gone: nobody wants to know any more.
@@ -166,7 +173,8 @@ impl<R: Reader> Watch<R> {
         options: ClusterOptions,
     ) -> Self {
         let backoff = Backoff::new(options.first_pause, options.longest_pause);
-        Self { client, collection, reader, changes, metrics, options, backoff, failing: false }
+        let served = collection.path.clone();
+        Self { client, collection, reader, changes, metrics, options, backoff, failing: false, served }
     }
 
     /// Lists and watches until nobody wants the changes any more.
@@ -211,9 +219,23 @@ impl<R: Reader> Watch<R> {
         }
     }
 
-    /// All objects of the kind, and the version at which they were all of them.
-    async fn list(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
-        let request = Request::new(&self.collection.path);
+    /// All objects of the kind, and the version at which they were all of them. Each time the preferred version of the
+    /// kind is asked for first: it may be new.
+    async fn list(&mut self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        self.served.clone_from(&self.collection.path);
+        let mut listed = self.list_served().await;
+        for path in self.collection.older_paths.clone() {
+            if listed.as_ref().err().and_then(WatchFailure::code) != Some(404) {
+                break;
+            }
+            self.served = path;
+            listed = self.list_served().await;
+        }
+        listed
+    }
+
+    async fn list_served(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        let request = Request::new(&self.served);
         let mut parameters = ListParams::default().limit(self.options.page_size);
         let mut items = Vec::new();
         loop {
@@ -228,7 +250,12 @@ impl<R: Reader> Watch<R> {
             let page: Page<'_> = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
             self.heard();
             for raw in page.items.into_iter().flatten() {
-                let object: Value = serde_json::from_str(raw.get()).map_err(WatchFailure::NoList)?;
+                let object = if self.collection.deep {
+                    nesting::from_str(raw.get(), Deeper::Cut)
+                } else {
+                    serde_json::from_str(raw.get())
+                };
+                let object: Value = object.map_err(WatchFailure::NoList)?;
                 items.extend(self.noted(self.reader.item(&object)).flatten());
             }
             let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
@@ -252,6 +279,7 @@ impl<R: Reader> Watch<R> {
             match outcome {
                 Ok(Outcome::Over) if started.elapsed() >= SHORT_WATCH => {}
                 Ok(Outcome::Over) => sleep(self.backoff.pause()).await,
+                Ok(Outcome::Unread) => return Ok(()),
                 Ok(Outcome::Ended) => return Err(Ended),
                 Err(failure) => {
                     // 410: the version is too old. 404: the kind is gone; the list finds out.
@@ -278,7 +306,7 @@ impl<R: Reader> Watch<R> {
         let seconds = 240 + u32::try_from(chance(Duration::from_secs(50)).as_secs()).unwrap_or_default();
         let limit = Duration::from_secs(u64::from(seconds)) + WATCH_MARGIN;
         let parameters = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
-        let request = Request::new(&self.collection.path);
+        let request = Request::new(&self.served);
         let request = if self.collection.metadata_only {
             request.watch_metadata(&parameters, version)?
         } else {
@@ -305,6 +333,10 @@ impl<R: Reader> Watch<R> {
             };
             let event = match event {
                 // What cannot be read is lost; watching anew from the version before it would bring it again.
+                Err(error) if is_garbage(&error) && self.collection.deep => {
+                    tracing::debug!(kind = self.collection.kind, %error, "watch: an event cannot be read; listing anew");
+                    return Ok(Outcome::Unread);
+                }
                 Err(error) if is_garbage(&error) => {
                     self.metrics.watch_error(self.collection.kind);
                     tracing::warn!(kind = self.collection.kind, %error, "watch: an event cannot be read; it is passed over");
@@ -380,6 +412,8 @@ impl<R: Reader> Watch<R> {
 enum Outcome {
     /// Its time was up.
     Over,
+    /// There was something that a list may tell.
+    Unread,
     /// Nobody wants to know any more.
     Ended,
 }
