@@ -112,7 +112,6 @@ impl WatchedKind {
             kind: self.kind,
             metadata_only: self.metadata_only,
             may_be_absent: self.is_custom(),
-            deep: self.fact == FactKind::QuotaTree,
         }
     }
 
