@@ -14,6 +14,7 @@ mod kinds;
 pub mod metrics;
 pub mod offline;
 pub mod profiles;
+pub mod quota;
 pub mod recommender;
 pub mod server;
 pub mod standalone;

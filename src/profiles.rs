@@ -19,7 +19,7 @@ pub fn settings(config: &Config, absent_namespace: AbsentNamespace) -> Settings 
         excluded_namespaces: excluded_namespaces(config),
         absent_namespace,
         own_namespace: config.admission.own_namespace.clone(),
-        refuse_above_cluster: false,
+        refuse_above_cluster: config.quota.refuse_above_cluster,
     }
 }
 

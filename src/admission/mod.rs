@@ -141,7 +141,13 @@ impl Engine {
             ],
             ..Answer::allow(Outcome::Error)
         };
-        Decision { answer, profile: None, plan: plimsoll_core::overcommit::Plan::default(), self_check: None }
+        Decision {
+            answer,
+            profile: None,
+            plan: plimsoll_core::overcommit::Plan::default(),
+            self_check: None,
+            flavors: None,
+        }
     }
 
     fn count(&self, stage: Stage, review: &Review<'_>, decision: &Decision) {

@@ -13,6 +13,7 @@ mod pods;
 mod snapshots;
 mod status;
 mod watch;
+mod write_error;
 mod writer;
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ use self::status::StatusKeeper;
 pub(crate) use self::status::cut;
 use self::watch::Watch;
 pub(crate) use self::watch::describe;
+pub(crate) use self::write_error::Call;
+pub use self::write_error::{Next, WriteError};
 use self::writer::Writer;
 use crate::metrics::Metrics;
 use crate::server::health::Condition;

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::check::{Check, shown};
 use super::error::{Origin, Violation};
 use super::profiles;
+use super::quota::{self, Quota};
 use super::raw::{RawAdmission, RawConfig, RawLog, RawServer, RawTls};
 use super::recommender::{self, Recommender};
 
@@ -29,6 +30,8 @@ pub struct Config {
     pub cluster: Cluster,
     /// Where usage comes from, and how often it becomes recommendations.
     pub recommender: Recommender,
+    /// Elastic quota trees.
+    pub quota: Quota,
     /// The JSON API for people and tools on this machine.
     pub api: ApiListener,
     /// Logging.
@@ -211,6 +214,7 @@ impl Config {
                 context: check.optional("cluster.context", &raw.cluster.context, Check::text),
             },
             recommender: recommender::check(&mut check, &raw.recommender),
+            quota: quota::check(&mut check, &raw.quota),
             api: ApiListener { address: check.optional("api.address", &raw.api.address, loopback) },
             log: log(&mut check, &raw.log),
             profiles: profiles::check(&mut check, &raw.profiles),

@@ -9,6 +9,7 @@ mod error;
 mod keys;
 mod layers;
 mod profiles;
+mod quota;
 mod raw;
 mod recommender;
 mod reload;
@@ -29,6 +30,7 @@ pub use error::{ConfigErrors, Origin, Violation};
 pub use keys::environment_name;
 pub(crate) use keys::nearest;
 pub use layers::{Flag, Sources};
+pub use quota::{Namespaces, Quota, Reclaim};
 pub use recommender::{MetricsServer, Prometheus, Recommender, UsageSource};
 pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};
 

@@ -17,6 +17,7 @@ pub(crate) struct RawConfig {
     pub(crate) admission: RawAdmission,
     pub(crate) cluster: RawCluster,
     pub(crate) recommender: RawRecommender,
+    pub(crate) quota: RawQuota,
     pub(crate) api: RawApi,
     pub(crate) log: RawLog,
     pub(crate) profiles: Value,
@@ -31,6 +32,7 @@ impl Default for RawConfig {
             admission: RawAdmission::default(),
             cluster: RawCluster::default(),
             recommender: RawRecommender::default(),
+            quota: RawQuota::default(),
             api: RawApi::default(),
             log: RawLog::default(),
             profiles: json!([]),
@@ -158,6 +160,35 @@ section! {
         history: "8d",
         history_step: "5m",
         history_chunk: "12h",
+    }
+}
+
+section! {
+    /// Elastic quota trees.
+    RawQuota {
+        enabled: false,
+        refuse_above_cluster: false,
+        admission_budget: "2s",
+        reservation_age: "60s",
+        webhook_timeout: "10s",
+        recount_interval: "5m",
+        claim_expiry: "2m",
+        claim_expiry_unpatchable: "20m",
+        status_interval: "5s",
+        webhook_name: "plimsoll-quota",
+        metrics_per_tree: true,
+        lease_duration: "15s",
+        renew_interval: "5s",
+    } with {
+        reclaim: RawReclaim,
+    }
+}
+
+section! {
+    /// How borrowers are evicted.
+    RawReclaim {
+        enabled: true,
+        honour_do_not_evict: [],
     }
 }
 

@@ -193,6 +193,11 @@ pub(super) fn peaks(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A ledger's content: what etcd takes, and no more.
+pub(super) fn ledger_data(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "maxLength": 1_400_000 })
+}
+
 /// The name of an object.
 pub(super) fn object_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "minLength": 1, "maxLength": 253 })

@@ -184,3 +184,71 @@ pub(super) struct LeaderLabels {
     pub(super) part: &'static str,
     pub(super) shard: u32,
 }
+
+label_values! {
+    /// What was decided about a pod, or the resize of one, in a bound namespace.
+    QuotaOutcome {
+        /// There was room.
+        Admitted = "admitted",
+        /// There was none.
+        Refused = "refused",
+        /// There was none, and the leaf is entitled to it: borrowers are evicted.
+        Reclaim = "reclaim",
+        /// What is wrong with the tree blocks its namespace.
+        Blocked = "blocked",
+        /// The ledger could not be written in the time there was.
+        Busy = "busy",
+        /// The ledger is not initialised, or is about another state of the tree.
+        NotReady = "not_ready",
+    }
+}
+
+label_values! {
+    /// How a write of the ledger ended.
+    LedgerWrite {
+        /// It is written.
+        Success = "success",
+        /// Another replica was faster.
+        Conflict = "conflict",
+        /// It was refused, or no answer came.
+        Failure = "failure",
+    }
+}
+
+label_values! {
+    /// How an eviction ended.
+    EvictionResult {
+        /// The pod goes.
+        Evicted = "evicted",
+        /// It was gone already.
+        Gone = "gone",
+        /// A `PodDisruptionBudget` did not allow it.
+        Refused = "refused",
+        /// The call failed.
+        Failed = "failed",
+    }
+}
+
+label_values! {
+    /// What became of a claim.
+    ClaimEvent {
+        /// An entitled pod was refused.
+        Opened = "opened",
+        /// A pod of its owner was admitted.
+        Served = "served",
+        /// Nobody came for the room.
+        Expired = "expired",
+    }
+}
+
+single_label!(QuotaOutcomeLabel, outcome: QuotaOutcome);
+single_label!(LedgerWriteLabel, result: LedgerWrite);
+single_label!(EvictionLabel, result: EvictionResult);
+single_label!(ClaimLabel, event: ClaimEvent);
+
+/// The labels of what a tree has; there is one tree.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct TreeLabels {
+    pub(super) tree: String,
+    pub(super) resource: String,
+}

@@ -6,6 +6,7 @@
 mod families;
 mod labels;
 mod process;
+mod quota;
 mod recommender;
 mod snapshot_age;
 
@@ -21,9 +22,11 @@ use self::labels::{
     VersionLabel,
 };
 pub use self::labels::{
-    NamespaceRead, Operation, ProfileState, RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
+    ClaimEvent, EvictionResult, LedgerWrite, NamespaceRead, Operation, ProfileState, QuotaOutcome,
+    RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
 };
 use self::process::ProcessCollector;
+use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
 use crate::server::Stage;
 
@@ -38,6 +41,7 @@ pub struct Metrics {
     listener: ListenerFamilies,
     state: StateFamilies,
     recommender: RecommenderFamilies,
+    quota: QuotaFamilies,
 }
 
 impl Metrics {
@@ -55,7 +59,8 @@ impl Metrics {
         let listener = ListenerFamilies::register(r);
         let state = StateFamilies::register(r);
         let recommender = RecommenderFamilies::register(r);
-        Self { registry, admission, listener, state, recommender }
+        let quota = QuotaFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,

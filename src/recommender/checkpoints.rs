@@ -7,8 +7,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::collection::Collection;
-use super::error::WriteError;
 use super::{Limiter, Owner, Version};
+use crate::cluster::WriteError;
 use crate::metrics::Metrics;
 
 /// The `UsageCheckpoint`s of the cluster. Clones share the limiter.

@@ -338,5 +338,5 @@ fn parked(spec: &Value) -> Result<Parked, String> {
             line.as_str().map(str::to_owned).ok_or_else(|| format!("spec.peaks[{index}]: is not a text"))
         })
         .collect();
-    Ok(Parked { containers: containers?, peaks: peaks?, written: None })
+    Ok(Parked { containers: containers?, peaks: peaks? })
 }

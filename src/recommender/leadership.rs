@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::error::WriteError;
 use super::lease::{Lease, LeaseClient, Observed, Record, now_text};
+use crate::cluster::WriteError;
 use crate::cluster::chance;
 use crate::metrics::Metrics;
 

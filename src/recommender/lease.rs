@@ -12,7 +12,7 @@ use kube::core::params::{GetParams, PostParams};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::error::{Call, WriteError};
+use crate::cluster::{Call, WriteError};
 
 /// What decides whether a lease is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

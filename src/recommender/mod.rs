@@ -7,7 +7,6 @@
 pub mod checkpoints;
 mod cluster_store;
 mod collection;
-mod error;
 mod leadership;
 mod lease;
 mod limiter;
@@ -21,12 +20,12 @@ pub mod sources;
 pub mod store;
 
 pub use self::checkpoints::Checkpoints;
-pub use self::error::{Next, WriteError};
 pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
 pub use self::limiter::Limiter;
 pub use self::names::object_name;
 pub use self::objects::{Owner, Recommendations, Version};
 pub use self::run::{Parts, run};
+pub use crate::cluster::{Next, WriteError};
 
 /// Who we are to the API server in the fields that we write.
 const MANAGER: &str = "plimsoll-recommender";

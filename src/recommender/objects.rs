@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Limiter;
 use super::collection::{Collection, Part};
-use super::error::WriteError;
+use crate::cluster::WriteError;
 use crate::metrics::Metrics;
 
 /// What an object is owned by, so that it goes when its owner goes.

@@ -69,6 +69,8 @@ pub(super) struct Shard<S> {
     checkpoints: HashMap<Key, CheckpointVersion>,
     listed: Instant,
     relist: bool,
+    /// Whether everything that is to be read before the first scan was.
+    complete: bool,
 }
 
 impl<S: Store> Shard<S> {
@@ -94,6 +96,7 @@ impl<S: Store> Shard<S> {
             checkpoints: HashMap::new(),
             listed: Instant::now(),
             relist: false,
+            complete: false,
         }
     }
 
@@ -108,7 +111,8 @@ impl<S: Store> Shard<S> {
             () = cancelled.cancelled() => Ok(()),
             result = self.lead(&mut pods) => result,
         };
-        if result.is_ok() {
+        // A part of the past would stand for the whole of it from then on: the next leader does not read it again.
+        if result.is_ok() && self.complete {
             // What is lost otherwise is at most one interval; whoever leads now may have written already.
             let _ = timeout(LAST_WRITES, self.write_checkpoints(self.recommender.checkpoints_left())).await;
         }
@@ -127,6 +131,7 @@ impl<S: Store> Shard<S> {
         self.timed_load().await;
         self.assign().await;
         self.load_past().await;
+        self.complete = true;
         let mut ticks = interval(self.options.scan_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -321,6 +326,7 @@ impl<S: Store> Shard<S> {
         if self.attempts.is_due(now) {
             let began = Instant::now();
             let before = self.recommender.counts();
+            self.source.set_namespaces(self.recommender.namespaces().map(str::to_owned).collect());
             let scan = if self.options.without_pods {
                 self.take_usage_of_strangers(now).await
             } else {

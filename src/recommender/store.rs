@@ -3,8 +3,6 @@
 //! The loop knows objects by what stands here; how they are written is the store's own: the API server's in a
 //! cluster, the snapshot's without one.
 
-use std::sync::Arc;
-
 use plimsoll_core::pod::Workload;
 use plimsoll_core::recommender::{Desired, Key, Parked, Stored};
 use serde_json::Value;
@@ -131,9 +129,4 @@ pub trait Store: Send + Sync {
 pub fn shown(key: &Key) -> String {
     let Workload { kind, name, .. } = &key.workload;
     format!("{kind} {}/{name}", key.namespace)
-}
-
-/// The same for a key that is shared.
-pub fn shown_all(keys: &[Arc<Key>]) -> String {
-    keys.iter().map(|key| shown(key)).collect::<Vec<_>>().join(", ")
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use plimsoll::metrics::{Metrics, NamespaceRead, Operation, ProfileState, ReloadResult, SampleOutcome};
 use plimsoll::server::Stage;
+use plimsoll_core::quota::Amounts;
 
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
@@ -65,6 +66,8 @@ fn used() -> Metrics {
     metrics.recommender_size(0, 3, 900);
     metrics.recommender_source(0, Some(5.0), None);
     metrics.recommender_skipped(SampleOutcome::Future, 2);
+    let cores = Amounts::from_iter([("cpu", 40_000_000_000)]);
+    metrics.quota_tree("elastic", &cores, &cores, &cores);
     metrics
 }
 
@@ -132,6 +135,9 @@ fn what_is_counted_is_printed() {
         "plimsoll_recommender_samples_total{outcome=\"accepted\"} 0",
         "plimsoll_recommender_aggregates{shard=\"0\"} 3",
         "plimsoll_recommender_writes_total{kind=\"UsageCheckpoint\",result=\"conflict\"} 0",
+        "plimsoll_quota_decisions_total{outcome=\"reclaim\"} 0",
+        "plimsoll_quota_evictions_total{result=\"refused\"} 0",
+        "plimsoll_quota_max{tree=\"elastic\",resource=\"cpu\"} 40.0",
     ] {
         assert!(text.lines().any(|printed| printed == line), "{line} is missing in\n{text}");
     }

@@ -113,11 +113,7 @@ impl Store for FakeStore {
         let good = world.checkpoints.values().map(|(version, stored)| StoredCheckpoint {
             key: Key::clone(&stored.key),
             version: version.clone(),
-            content: Ok(Parked {
-                containers: stored.containers.clone(),
-                peaks: stored.peaks.clone(),
-                written: None,
-            }),
+            content: Ok(Parked { containers: stored.containers.clone(), peaks: stored.peaks.clone() }),
             last: NOW.get(),
         });
         let broken = world.broken.values().map(|(version, key)| StoredCheckpoint {
@@ -562,4 +558,44 @@ async fn many_workloads_are_written_bit_by_bit() {
     let world = cluster.world();
     assert_eq!(world.recommendations.len(), 300);
     assert!(world.checkpoints.len() >= 100, "{}", world.checkpoints.len());
+}
+
+#[tokio::test]
+async fn a_leader_that_ends_before_it_has_read_everything_writes_nothing() {
+    for (complete, expected) in [(false, 0), (true, 1)] {
+        let cluster = Cluster::new(1, 10);
+        set_minute(0);
+        let mut leader = cluster.leader().await;
+        for minute in 0..5 {
+            set_minute(minute);
+            leader.take_usage().await;
+            leader.assign().await;
+        }
+        leader.complete = complete;
+        let (_pods, received) = mpsc::channel(1);
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
+        leader.run(received, cancelled).await.unwrap();
+        assert_eq!(cluster.world().checkpoints.len(), expected, "complete: {complete}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_server_is_asked_for_the_namespaces_there_are_pods_of() {
+    use crate::recommender::sources::{MetricsServer, MetricsServerOptions};
+
+    let cluster = Cluster::new(1, 1);
+    set_minute(0);
+    let mut leader = cluster.leader().await;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        seen.lock().unwrap().push(request.uri().path().to_owned());
+        async { Ok::<_, std::convert::Infallible>(http::Response::new(r#"{"items":[]}"#.to_owned())) }
+    });
+    let options = MetricsServerOptions { per_namespace: true, ..MetricsServerOptions::default() };
+    let client = kube::Client::new(service, "default");
+    leader.source = Source::MetricsServer(MetricsServer::new(client, options));
+    run(&mut leader, 0..1).await;
+    assert_eq!(*asked.lock().unwrap(), ["/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods"]);
 }

@@ -1,13 +1,14 @@
 //! From an `AdmissionReview` to its answer.
 //!
 //! ```text
-//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> response::write -> bytes
+//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> flavors -> response::write -> bytes
 //!                         \-> validate::decide ------------------/
 //! ```
 
 mod apply;
 mod decide;
 mod envelope;
+mod flavors;
 mod patch;
 mod response;
 mod self_check;
@@ -18,6 +19,7 @@ pub use decide::{
     AbsentNamespace, Context, Decision, Settings, decide, mutate, needs_namespace, why_no_profile,
 };
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
+pub use flavors::FlavorStep;
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
 pub use self_check::SelfCheckError;

@@ -1,21 +1,25 @@
 //! Elastic quota: what namespaces are guaranteed, what they may borrow, and who gives it back.
 //!
-//! A [`Tree`] says who may use how much; [`charge`] says what a pod counts.
+//! A [`Tree`] says who may use how much; [`charge`] what a pod counts, [`blocks`] whether it fits, and [`plan`] who
+//! makes room for it; [`words`] says so to people. What is used and promised is in the [`ledger`], by which a batch of
+//! pods is judged; the leader's [`keeper`] keeps it true.
 
 mod amounts;
 mod charge;
 mod check;
-mod flavor;
+pub mod flavor;
 pub mod keeper;
 pub mod ledger;
 mod place;
 mod pod;
 mod read;
+mod reclaim;
 mod stored;
 mod tree;
 mod used;
 mod verdict;
 mod walk;
+pub mod words;
 
 pub use amounts::{Amounts, shown};
 pub use charge::{ChargeError, PODS, charge, counted};
@@ -23,6 +27,7 @@ pub use flavor::Flavor;
 pub use place::{Judgement, TreePlace, UsageByNamespace, usage_by_namespace};
 pub use pod::{QuotaPod, QuotaPodError};
 pub use read::{TREE_GROUP, TREE_KIND, TREE_VERSION};
+pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, Situation, Victim, plan};
 pub use stored::{StoredTree, TREE_NAMESPACE};
 pub use tree::{Node, NodeId, Tree};
 pub use used::Used;

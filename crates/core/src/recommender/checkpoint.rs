@@ -42,8 +42,6 @@ pub struct Parked {
     pub containers: Vec<ParkedContainer>,
     /// As stored.
     pub peaks: Vec<String>,
-    /// When it was written, in nanoseconds since 1970, as far as that is known.
-    pub written: Option<i64>,
 }
 
 /// A checkpoint that cannot be used. Nothing of it is.
@@ -93,7 +91,6 @@ impl Subject {
         }
         self.peaks = all_peaks;
         self.containers = containers;
-        self.written = parked.written;
         self.past_wanted = false;
         Ok(())
     }

@@ -317,7 +317,7 @@ impl World {
 }
 
 pub(crate) fn parked(stored: &Stored) -> Parked {
-    Parked { containers: stored.containers.clone(), peaks: stored.peaks.clone(), written: Some(start()) }
+    Parked { containers: stored.containers.clone(), peaks: stored.peaks.clone() }
 }
 
 pub(crate) fn fact(manifest: &Value) -> Fact {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::core::response::StatusDetails;
 use thiserror::Error;
 
-use crate::cluster;
+use super::describe;
 
 /// Why an object was not read or written. `what` names the call and the object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -117,17 +117,17 @@ impl WriteError {
 
 /// A call, for what is said when it fails.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// As RBAC has it: `create`.
-    pub(super) verb: &'static str,
-    pub(super) kind: &'static str,
+    pub(crate) verb: &'static str,
+    pub(crate) kind: &'static str,
     /// With `/status` for the subresource.
-    pub(super) resource: &'static str,
-    pub(super) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) group: &'static str,
     /// `namespace/name`; empty for a list.
-    pub(super) object: &'a str,
+    pub(crate) object: &'a str,
     /// The size of the body.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Call<'_> {
@@ -137,17 +137,17 @@ impl Call<'_> {
     }
 
     /// No answer came in time.
-    pub(super) fn slow(&self, limit: Duration) -> WriteError {
+    pub(crate) fn slow(&self, limit: Duration) -> WriteError {
         self.unavailable(format!("no answer within {} s", limit.as_secs()))
     }
 
-    pub(super) fn unavailable(&self, message: String) -> WriteError {
+    pub(crate) fn unavailable(&self, message: String) -> WriteError {
         WriteError::Unavailable { what: self.what(), message, retry_after: None }
     }
 
-    pub(super) fn failed(&self, error: &kube::Error) -> WriteError {
+    pub(crate) fn failed(&self, error: &kube::Error) -> WriteError {
         let kube::Error::Api(status) = error else {
-            return self.unavailable(cluster::describe(error));
+            return self.unavailable(describe(error));
         };
         let what = self.what();
         let message = status.message.clone();

@@ -1,0 +1,113 @@
+//! Evictions, by the API that respects `PodDisruptionBudget`s.
+
+use std::sync::Arc;
+
+use kube::Client;
+use serde_json::json;
+
+use super::{CALL_TIMEOUT, MANAGER, send};
+use crate::cluster::{Call, WriteError};
+use crate::metrics::{EvictionResult, Metrics};
+
+/// What became of an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// It is being deleted; for a dry run: it could be.
+    Yes,
+    /// There is no such pod any more, or another one of its name.
+    Gone,
+    /// A `PodDisruptionBudget` does not allow it now.
+    Refused {
+        /// As the API server says it.
+        message: String,
+    },
+    /// Nobody knows whether it could be evicted.
+    Failed(WriteError),
+}
+
+/// Whether an eviction is only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing changes.
+    DryRun,
+    /// The pod goes.
+    Real,
+}
+
+/// Evicts pods.
+#[derive(Clone)]
+pub struct Evictor {
+    client: Client,
+    metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Evictor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Evictor").finish_non_exhaustive()
+    }
+}
+
+impl Evictor {
+    /// Nothing is called yet.
+    pub const fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self { client, metrics }
+    }
+
+    /// Evicts exactly the pod with this uid. Only what is not a dry run is counted.
+    pub async fn evict(&self, namespace: &str, name: &str, uid: &str, mode: Mode) -> Evicted {
+        let evicted = self.call(namespace, name, uid, mode).await;
+        if mode == Mode::Real {
+            self.metrics.quota_eviction(match evicted {
+                Evicted::Yes => EvictionResult::Evicted,
+                Evicted::Gone => EvictionResult::Gone,
+                Evicted::Refused { .. } => EvictionResult::Refused,
+                Evicted::Failed(_) => EvictionResult::Failed,
+            });
+        }
+        evicted
+    }
+
+    async fn call(&self, namespace: &str, name: &str, uid: &str, mode: Mode) -> Evicted {
+        let object = format!("{namespace}/{name}");
+        let call = Call {
+            verb: "create",
+            kind: "Eviction",
+            resource: "pods/eviction",
+            group: "",
+            object: &object,
+            bytes: 0,
+        };
+        let mut options = json!({ "preconditions": { "uid": uid } });
+        let mut path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction?fieldManager={MANAGER}");
+        if let (Mode::DryRun, Some(options)) = (mode, options.as_object_mut()) {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+            path.push_str("&dryRun=All");
+        }
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": { "namespace": namespace, "name": name },
+            "deleteOptions": options,
+        });
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .map_err(kube::core::request::Error::BuildRequest);
+        match send(&self.client, call, request, CALL_TIMEOUT).await {
+            Ok(_) => Evicted::Yes,
+            Err(
+                WriteError::NotFound { .. } | WriteError::Conflict { .. } | WriteError::AlreadyExists { .. },
+            ) => Evicted::Gone,
+            Err(WriteError::Unavailable { message, .. }) if is_budget(&message) => {
+                Evicted::Refused { message }
+            }
+            Err(error) => Evicted::Failed(error),
+        }
+    }
+}
+
+/// Whether a refusal is that of a `PodDisruptionBudget`, or of there being two; an API server that has too much to do
+/// answers with the same status.
+fn is_budget(message: &str) -> bool {
+    let message = message.to_lowercase();
+    message.contains("disruption budget") || message.contains("poddisruptionbudget")
+}

@@ -1,0 +1,308 @@
+//! Which namespaces the API server asks us about.
+//!
+//! The selectors name every bound namespace. A label would leave a gap for new namespaces, and whoever may label a
+//! namespace could take it out.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::Client;
+use kube::core::Request;
+use kube::core::params::{GetParams, Patch, PatchParams};
+use plimsoll_core::quota::{TREE_NAMESPACE, Tree};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::{CALL_TIMEOUT, MANAGER, send};
+use crate::cluster::{Call, WriteError};
+
+/// The entry that checks pods against the tree; it fails closed.
+pub const PODS_WEBHOOK: &str = "pods.quota.plimsoll.dev";
+/// The entry that adds the node affinity of `ResourceFlavor`s.
+pub const FLAVORS_WEBHOOK: &str = "flavors.quota.plimsoll.dev";
+
+/// The label that the API server itself puts on each namespace; nobody can give it another value.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+/// A value that the label may have and no namespace does: names are in lower case. A list must not be empty.
+const NOTHING: &str = "Nothing.Bound";
+
+/// The namespaces that a tree binds, but for `kube-system` and our own.
+pub fn bound<'a>(tree: &'a Tree, own: &str) -> BTreeSet<&'a str> {
+    let names = tree.namespaces().map(|(name, _)| name.as_ref());
+    names.filter(|name| *name != TREE_NAMESPACE && *name != own).collect()
+}
+
+/// Those of them that have a flavor at their leaf or above it.
+pub fn flavored<'a>(tree: &'a Tree, own: &str) -> BTreeSet<&'a str> {
+    let has_flavors = |name: &&str| {
+        tree.leaf_of(name).is_some_and(|leaf| tree.upwards(leaf).any(|(_, node)| !node.flavors.is_empty()))
+    };
+    bound(tree, own).into_iter().filter(has_flavors).collect()
+}
+
+/// The `namespaceSelector` that matches exactly these namespaces; none of them: nothing at all.
+pub fn namespace_selector(names: &BTreeSet<&str>) -> Value {
+    let values = if names.is_empty() { json!([NOTHING]) } else { json!(names) };
+    json!({ "matchExpressions": [{ "key": NAME_LABEL, "operator": "In", "values": values }] })
+}
+
+/// The namespaces that a selector of ours matches; nothing if it is none of ours.
+fn named(selector: &Value) -> BTreeSet<&str> {
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let [expression] = expressions.map_or(&[][..], Vec::as_slice) else { return BTreeSet::new() };
+    let is = |key: &str, text: &str| expression.get(key).and_then(Value::as_str) == Some(text);
+    if !is("key", NAME_LABEL) || !is("operator", "In") {
+        return BTreeSet::new();
+    }
+    let values = expression.get("values").and_then(Value::as_array);
+    values.into_iter().flatten().filter_map(Value::as_str).filter(|name| *name != NOTHING).collect()
+}
+
+/// What is to become of the namespaces that are named and not bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    Stay,
+    Go,
+}
+
+/// One of the two configurations, and the entry in it that is ours to keep.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    kind: &'static str,
+    plural: &'static str,
+    webhook: &'static str,
+    /// Whether `timeoutSeconds` is kept too.
+    timeout: bool,
+}
+
+const TARGETS: [Target; 2] = [
+    Target {
+        kind: "ValidatingWebhookConfiguration",
+        plural: "validatingwebhookconfigurations",
+        webhook: PODS_WEBHOOK,
+        timeout: true,
+    },
+    Target {
+        kind: "MutatingWebhookConfiguration",
+        plural: "mutatingwebhookconfigurations",
+        webhook: FLAVORS_WEBHOOK,
+        timeout: false,
+    },
+];
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Keeps the selectors of the quota webhooks. Only the leader does.
+#[derive(Clone)]
+pub struct WebhookKeeper {
+    client: Client,
+    name: String,
+    own: String,
+    timeout_seconds: u64,
+}
+
+impl std::fmt::Debug for WebhookKeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WebhookKeeper").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl WebhookKeeper {
+    /// Keeps the configurations called `name`; `own` is our own namespace, which is never bound. `webhook_timeout` is
+    /// written as `timeoutSeconds` of the entry that checks pods: how long a reservation lives depends on it.
+    pub fn new(client: Client, name: String, own: String, webhook_timeout: Duration) -> Self {
+        Self { client, name, own, timeout_seconds: webhook_timeout.as_secs().clamp(1, 30) }
+    }
+
+    /// Adds the namespaces of a tree, and takes none away: what must be done before the tree counts.
+    ///
+    /// # Errors
+    /// See [`WriteError::next`]. Each configuration was tried.
+    pub async fn widen(&self, tree: &Tree) -> Result<(), WriteError> {
+        self.keep_all(tree, Others::Stay).await
+    }
+
+    /// Lets the selectors name the namespaces of a tree and no others: what is done after the tree counts, and whenever
+    /// somebody may have edited them. Nothing is written when they do already.
+    ///
+    /// # Errors
+    /// See [`WriteError::next`]. Each configuration was tried.
+    pub async fn keep(&self, tree: &Tree) -> Result<(), WriteError> {
+        self.keep_all(tree, Others::Go).await
+    }
+
+    /// Keeps them until `cancelled`: when the tree changes, and every `every`, in case somebody edited them.
+    pub async fn run(
+        &self,
+        mut tree: watch::Receiver<std::sync::Arc<Tree>>,
+        every: Duration,
+        cancelled: CancellationToken,
+    ) {
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let current = tree.borrow_and_update().clone();
+            if let Err(error) = self.keep(&current).await {
+                tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
+            }
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                _ = ticks.tick() => {}
+                changed = tree.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    async fn keep_all(&self, tree: &Tree, others: Others) -> Result<(), WriteError> {
+        let mut result = Ok(());
+        for target in &TARGETS {
+            let names = if target.timeout { bound(tree, &self.own) } else { flavored(tree, &self.own) };
+            result = result.and(self.keep_one(target, names, others).await);
+        }
+        result
+    }
+
+    async fn keep_one(
+        &self,
+        target: &Target,
+        mut names: BTreeSet<&str>,
+        others: Others,
+    ) -> Result<(), WriteError> {
+        let request = Request::new(format!("/apis/{GROUP}/v1/{}", target.plural));
+        let mut call = Call {
+            verb: "get",
+            kind: target.kind,
+            resource: target.plural,
+            group: GROUP,
+            object: &self.name,
+            bytes: 0,
+        };
+        let text =
+            send(&self.client, call, request.get(&self.name, &GetParams::default()), CALL_TIMEOUT).await?;
+        let object: Value = serde_json::from_str(&text)
+            .map_err(|error| call.unavailable(format!("the answer is no object: {error}")))?;
+        let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let ours = |webhook: &Value| webhook.get("name").and_then(Value::as_str) == Some(target.webhook);
+        let Some((index, webhook)) = webhooks.iter().enumerate().find(|(_, webhook)| ours(webhook)) else {
+            let message = format!(
+                "it has no webhook {}; apply the component webhook-config/components/quota",
+                target.webhook
+            );
+            return Err(WriteError::NotFound {
+                what: format!("keep {} {}", target.kind, self.name),
+                message,
+            });
+        };
+        let current = webhook.get("namespaceSelector").unwrap_or(&Value::Null);
+        if others == Others::Stay {
+            names.extend(named(current));
+        }
+        let selector = namespace_selector(&names);
+        let mut operations = vec![json!({
+            "op": "test", "path": format!("/webhooks/{index}/name"), "value": target.webhook,
+        })];
+        let mut set = |field: &str, value: Value| {
+            if webhook.get(field) != Some(&value) {
+                operations.push(
+                    json!({ "op": "add", "path": format!("/webhooks/{index}/{field}"), "value": value }),
+                );
+            }
+        };
+        set("namespaceSelector", selector);
+        if target.timeout {
+            set("timeoutSeconds", json!(self.timeout_seconds));
+        }
+        if operations.len() == 1 {
+            return Ok(());
+        }
+        call.verb = "patch";
+        let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
+            .map_err(|error| call.unavailable(format!("no patch could be made: {error}")))?;
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let request = request.patch(&self.name, &parameters, &Patch::<()>::Json(patch));
+        match send(&self.client, call, request, CALL_TIMEOUT).await {
+            Ok(_) => {
+                tracing::info!(
+                    kind = target.kind,
+                    namespaces = names.len(),
+                    "the namespaces of a quota webhook were written"
+                );
+                Ok(())
+            }
+            // The test failed: somebody moved the entry since it was read.
+            Err(WriteError::Refused { what, code: 422, .. }) => Err(WriteError::Conflict { what }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use plimsoll_core::quota::Node;
+
+    use super::*;
+
+    fn tree(leaves: &[(&[&str], &[&str])], root_flavors: &[&str]) -> Tree {
+        let texts = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+        let root = Node { name: "root".into(), flavors: texts(root_flavors), ..Node::default() };
+        let parent = Tree::new("t", "", 0, [root.clone()]).id(0);
+        let leaves = leaves.iter().enumerate().map(|(index, (namespaces, flavors))| Node {
+            name: format!("leaf-{index}").into(),
+            parent,
+            namespaces: texts(namespaces),
+            flavors: texts(flavors),
+            ..Node::default()
+        });
+        Tree::new("t", "", 0, std::iter::once(root).chain(leaves))
+    }
+
+    #[test]
+    fn selectors_name_what_is_bound() {
+        for (rule, leaves, root_flavors, all, with_flavors) in [
+            ("no tree", &[][..], &[][..], vec![], vec![]),
+            ("sorted", &[(&["b", "c"][..], &[][..]), (&["a"], &[])], &[], vec!["a", "b", "c"], vec![]),
+            ("flavors of a leaf", &[(&["b"], &["spot"]), (&["a"], &[])], &[], vec!["a", "b"], vec!["b"]),
+            ("flavors above it", &[(&["b"], &[]), (&["a"], &[])], &["spot"], vec!["a", "b"], vec!["a", "b"]),
+            (
+                "never these",
+                &[(&["kube-system", "plimsoll-system", "a"], &["spot"])],
+                &[],
+                vec!["a"],
+                vec!["a"],
+            ),
+        ] {
+            let tree = tree(leaves, root_flavors);
+            let expected: BTreeSet<&str> = all.into_iter().collect();
+            assert_eq!(bound(&tree, "plimsoll-system"), expected, "{rule}");
+            assert_eq!(flavored(&tree, "plimsoll-system"), with_flavors.into_iter().collect(), "{rule}");
+            let selector = namespace_selector(&expected);
+            assert_eq!(named(&selector), expected, "{rule}");
+            let values = selector["matchExpressions"][0]["values"].as_array().unwrap();
+            assert!(!values.is_empty(), "{rule}: the API server refuses an empty list");
+        }
+    }
+
+    #[test]
+    fn nothing_is_a_label_value_and_no_namespace() {
+        assert!(!crate::config::is_label(NOTHING));
+        assert!(NOTHING.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '.'));
+        let first_and_last = [NOTHING.chars().next(), NOTHING.chars().last()];
+        assert!(first_and_last.iter().all(|letter| letter.is_some_and(char::is_alphanumeric)));
+    }
+
+    #[test]
+    fn selectors_of_others_name_nothing() {
+        for selector in [
+            json!(null),
+            json!({}),
+            json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a"]}]}),
+            json!({"matchExpressions": [{"key": NAME_LABEL, "operator": "NotIn", "values": ["a"]}]}),
+        ] {
+            assert_eq!(named(&selector), BTreeSet::new(), "{selector}");
+        }
+    }
+}
