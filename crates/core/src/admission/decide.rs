@@ -22,8 +22,6 @@ use crate::profile::{Candidate, GuaranteedPods, Mode, OptOut, Profile};
 pub struct Settings {
     /// Pods in these namespaces are never touched.
     pub excluded_namespaces: BTreeSet<String>,
-    /// The namespace that the server runs in: quota never holds there. Empty if there is none.
-    pub own_namespace: String,
     /// What a namespace is that was not seen.
     pub absent_namespace: AbsentNamespace,
     /// Whether a quota tree is refused whose root has more than the cluster.

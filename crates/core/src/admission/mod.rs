@@ -10,6 +10,7 @@ mod decide;
 mod envelope;
 mod flavors;
 mod patch;
+mod quota;
 mod response;
 mod self_check;
 mod skip;
@@ -21,6 +22,7 @@ pub use decide::{
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use flavors::FlavorStep;
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
+pub use quota::{QuotaStep, is_about_pods, quota_step};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
 pub use self_check::SelfCheckError;
 pub use skip::Skip;
