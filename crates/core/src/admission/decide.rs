@@ -24,6 +24,8 @@ pub struct Settings {
     pub excluded_namespaces: BTreeSet<String>,
     /// What a namespace is that was not seen.
     pub absent_namespace: AbsentNamespace,
+    /// The server's own namespace, which no quota tree may bind; empty if there is none.
+    pub own_namespace: String,
     /// Whether a quota tree is refused whose root has more than the cluster.
     pub refuse_above_cluster: bool,
 }
