@@ -104,7 +104,7 @@ fn trees_are_judged_alone_and_against_the_cluster() {
     let rows: [(&str, &str, &str, &[&str], &[&str]); 13] = [
         ("good, alone", TREE, "-f changed.yaml", &[], &[]),
         ("good, in the cluster", TREE, here, &[], &[]),
-        ("T1", &changed("min: {cpu: 1.5}", "min: {cpu: 41}"), here, &["T1", "T2"], &[]),
+        ("T1", &changed("min: {cpu: 1.5}", "min: {cpu: 41}"), here, &["T2", "T1"], &[]),
         ("T4", &huge, here, &[], &["T4"]),
         ("T4 refused", &huge, "-f changed.yaml --objects cluster.yaml --config refuse.yaml", &["T4"], &[]),
         ("T8, of two in a file the second", &format!("{TREE}---{second}"), "-f changed.yaml", &["T8"], &[]),
