@@ -401,9 +401,9 @@ fn tables() {
         [
             "root    cpu             40    40    40    -",
             "  a     cpu             40    20    40    20",
-            "  b     cpu             0     20    40    -",
             "    a1  cpu             20    10    20    10        namespace1",
             "    a2  cpu             20    10    20    10        namespace2",
+            "  b     cpu             0     20    40    -",
             "    b1  cpu             0     10    20    -         namespace3",
             "    b2  cpu             0     10    20    -         namespace4",
         ]
