@@ -51,10 +51,7 @@ impl Offline {
     pub fn of(documents: Vec<input::Document>, at: Option<Timestamp>, config: &Config) -> Self {
         let mut offline = Self {
             objects: Objects::default(),
-            settings: Settings {
-                excluded_namespaces: profiles::excluded_namespaces(config),
-                absent_namespace: AbsentNamespace::Exists,
-            },
+            settings: profiles::settings(config, AbsentNamespace::Exists),
             limit_ranges: BTreeMap::new(),
             now: at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),

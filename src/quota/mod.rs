@@ -2,11 +2,18 @@
 //!
 //! What is decided, and why, is in [`plimsoll_core::quota`].
 
+pub mod admission;
 mod cluster_store;
+pub mod content;
 pub mod events;
 pub mod evict;
+pub mod leader;
 mod memory_store;
 pub mod owner;
+mod pods;
+mod publish;
+mod room;
+pub mod run;
 pub mod status;
 pub mod store;
 pub mod webhooks;
