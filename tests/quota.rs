@@ -376,6 +376,22 @@ fn trees_without_effect_are_noted() {
 }
 
 #[test]
+fn flavors_are_needed_too() {
+    let folder = folder(&[], &[pod("namespace1", "p", 1)]);
+    let tree = TREE.replace("- name: a1\n", "- name: a1\n            attributes: {resourceflavors: spot}\n");
+    std::fs::write(folder.path().join("tree.yaml"), tree).unwrap();
+    let run = || plimsoll(folder.path(), "quota explain -f pod.json --objects tree.yaml pods.json -o json");
+    let answer = run().json();
+    assert_eq!(answer["verdict"], "refuse");
+    assert!(answer["reason"].as_str().unwrap().contains("spot"), "{answer}");
+    let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor",
+        "metadata": {"name": "spot"}, "spec": {"nodeLabels": {"instance-type": "spot"}}});
+    std::fs::write(folder.path().join("pods.json"), flavor.to_string()).unwrap();
+    let run = run();
+    assert_eq!((run.code, &run.json()["verdict"]), (0, &json!("admit")), "{}", run.err);
+}
+
+#[test]
 fn tables() {
     let folder = folder(&full(), &[pod("namespace3", "3-1", 59)]);
     let run = plimsoll(folder.path(), "quota explain -f pod.json --objects tree.yaml pods.json");
