@@ -281,7 +281,7 @@ async fn start_cluster(
         Arc::clone(snapshots),
         Arc::clone(metrics),
         readiness.condition("snapshots"),
-        ClusterOptions::default(),
+        ClusterOptions { quota: config.quota.enabled, ..ClusterOptions::default() },
         tasks.cancelled(),
     );
     tasks.spawn("watches", watches);
