@@ -425,7 +425,11 @@ async fn pods_are_read_where_they_arrive() {
     let cancel = CancellationToken::new();
     let mut changes =
         cluster::watch_pods(fake.client(), options(), Arc::clone(&metrics), cancel.clone(), read_pod);
-    let gone = |name: &str| PodChange::Gone { namespace: "shop".to_owned(), name: name.to_owned() };
+    let gone = |name: &str| PodChange::Gone {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+    };
     let put = |text: &str| PodChange::Put(text.to_owned());
     let listed = |pods: &[&str]| PodChange::Listed(pods.iter().map(|pod| (*pod).to_owned()).collect());
 

@@ -105,7 +105,10 @@ impl Engine {
             Ok(review) => review,
             Err(error) => return self.unreadable(Stage::Validate, &error),
         };
-        let answer = core::validate(&review);
+        let objects = self.objects.load_full();
+        let settings = self.settings.load_full();
+        let context = core::ValidateContext { objects: &objects, settings: &settings, usage: None };
+        let answer = core::validate(&review, &context);
         self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
         written(&review, &answer)
     }
@@ -138,7 +141,13 @@ impl Engine {
             ],
             ..Answer::allow(Outcome::Error)
         };
-        Decision { answer, profile: None, plan: plimsoll_core::overcommit::Plan::default(), self_check: None }
+        Decision {
+            answer,
+            profile: None,
+            plan: plimsoll_core::overcommit::Plan::default(),
+            self_check: None,
+            flavors: None,
+        }
     }
 
     fn count(&self, stage: Stage, review: &Review<'_>, decision: &Decision) {
@@ -173,7 +182,20 @@ impl Admission for Engine {
             Stage::Validate => self.validate(&body),
         }
     }
+
+    /// At `/validate` a refusal without a hint when to retry. An HTTP status, or a hint, would hold the workers of the
+    /// controller-manager, and with them pods of everybody.
+    fn overloaded(&self, stage: Stage, beginning: &Bytes) -> Option<Reply> {
+        if stage != Stage::Validate {
+            return None;
+        }
+        let body = core::turn_away(beginning, OVERLOAD)?;
+        Some(Reply { status: StatusCode::OK, body: body.into() })
+    }
 }
+
+/// Without the words by which clients know that a quota is exceeded: that would not be true.
+const OVERLOAD: &str = "plimsoll has more requests than it can answer now; try again";
 
 fn written(review: &Review<'_>, answer: &Answer) -> Reply {
     Reply { status: StatusCode::OK, body: core::write(review, answer).into() }
@@ -186,5 +208,29 @@ fn operation(text: &str) -> Operation {
         "DELETE" => Operation::Delete,
         "CONNECT" => Operation::Connect,
         _ => Operation::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_is_a_denial_only_where_a_status_would_hold_others() {
+        let engine = Engine::new(Arc::default(), Arc::default(), None, Arc::new(Metrics::new("test")));
+        let body = Bytes::from_static(
+            br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","#,
+        );
+        assert_eq!(engine.overloaded(Stage::Mutate, &body), None);
+        assert_eq!(engine.overloaded(Stage::Validate, &Bytes::from_static(b"[]")), None, "nothing to echo");
+        let reply = engine.overloaded(Stage::Validate, &body).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!(reply.status, StatusCode::OK);
+        assert_eq!(
+            (&answer["response"]["uid"], &answer["response"]["status"]["code"]),
+            (&"1".into(), &429.into())
+        );
+        let text = answer.to_string();
+        assert!(!text.contains("exceeded quota") && !text.contains("retryAfterSeconds"), "{text}");
     }
 }

@@ -340,7 +340,7 @@ impl Live {
 
 fn settings(config: &Config, standalone: bool) -> Settings {
     let absent_namespace = if standalone { AbsentNamespace::Exists } else { AbsentNamespace::Unknown };
-    Settings { excluded_namespaces: profiles::excluded_namespaces(config), absent_namespace }
+    profiles::settings(config, absent_namespace)
 }
 
 fn tls_options(config: &Config) -> TlsOptions {

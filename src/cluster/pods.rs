@@ -29,6 +29,8 @@ pub enum PodChange<T> {
         namespace: String,
         /// Its name.
         name: String,
+        /// Which of all pods of that name, over time.
+        uid: String,
     },
 }
 
@@ -75,7 +77,11 @@ where
 
 fn gone<T>(object: &Value) -> Option<PodChange<T>> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    Some(PodChange::Gone { namespace: text("/metadata/namespace")?, name: text("/metadata/name")? })
+    Some(PodChange::Gone {
+        namespace: text("/metadata/namespace")?,
+        name: text("/metadata/name")?,
+        uid: text("/metadata/uid").unwrap_or_default(),
+    })
 }
 
 /// Watches the pods of all namespaces until `cancelled`, or until the receiver is dropped.

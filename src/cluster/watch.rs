@@ -11,6 +11,7 @@ use futures_util::TryStreamExt as _;
 use kube::Client;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
+use plimsoll_core::nesting::{self, Deeper};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -100,6 +101,19 @@ struct Page<'a> {
     metadata: PageMetadata,
     #[serde(default, borrow)]
     items: Option<Vec<&'a RawValue>>,
+}
+
+/// An object of an event. It may be deeper than `serde_json` reads by itself: a quota tree is, and whoever may write one
+/// must not be able to hide it. What is deeper than anything should be is read as null.
+#[derive(Clone, Debug)]
+struct Watched(Value);
+
+impl<'de> Deserialize<'de> for Watched {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Skipping over the text of the object takes no stack.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        nesting::from_str(raw.get(), Deeper::Cut).map(Self).map_err(serde::de::Error::custom)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -228,7 +242,7 @@ impl<R: Reader> Watch<R> {
             let page: Page<'_> = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
             self.heard();
             for raw in page.items.into_iter().flatten() {
-                let object: Value = serde_json::from_str(raw.get()).map_err(WatchFailure::NoList)?;
+                let object = nesting::from_str(raw.get(), Deeper::Cut).map_err(WatchFailure::NoList)?;
                 items.extend(self.noted(self.reader.item(&object)).flatten());
             }
             let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
@@ -284,7 +298,7 @@ impl<R: Reader> Watch<R> {
         } else {
             request.watch(&parameters, version)?
         };
-        let events = timeout(ANSWER_TIMEOUT, self.client.request_events::<Value>(request))
+        let events = timeout(ANSWER_TIMEOUT, self.client.request_events::<Watched>(request))
             .await
             .map_err(|_| WatchFailure::Slow)??;
         let mut events = std::pin::pin!(events);
@@ -319,11 +333,11 @@ impl<R: Reader> Watch<R> {
                     Vec::new()
                 }
                 Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status).into()),
-                Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                Some(WatchEvent::Added(Watched(object)) | WatchEvent::Modified(Watched(object))) => {
                     note_version(version, &object);
                     self.noted(self.reader.put(&object)).flatten().into_iter().collect()
                 }
-                Some(WatchEvent::Deleted(object)) => {
+                Some(WatchEvent::Deleted(Watched(object))) => {
                     note_version(version, &object);
                     self.reader.gone(&object)
                 }
@@ -399,5 +413,35 @@ fn note_version(version: &mut String, object: &Value) {
         && !new.is_empty()
     {
         new.clone_into(version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::WatchEvent;
+
+    use super::Watched;
+
+    #[test]
+    fn objects_of_any_depth_are_read() {
+        for levels in [1, 100, 400, 300_000] {
+            let deep = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+            let line = format!(r#"{{"type":"ADDED","object":{{"kind":"K","spec":{deep}}}}}"#);
+            let event: WatchEvent<Watched> = serde_json::from_str(&line).unwrap();
+            let WatchEvent::Added(Watched(object)) = event else { panic!("{event:?}") };
+            assert_eq!(object.get("kind").and_then(serde_json::Value::as_str), Some("K"), "{levels}");
+            let mut depth = 0;
+            let mut at = object.get("spec").unwrap();
+            while let Some(below) = at.get(0) {
+                (at, depth) = (below, depth + 1);
+            }
+            assert_eq!(depth, levels.min(511), "{levels}");
+        }
+    }
+
+    #[test]
+    fn brackets_without_end_are_no_event() {
+        let line = format!(r#"{{"type":"ADDED","object":{}"#, "[".repeat(300_000));
+        assert!(serde_json::from_str::<WatchEvent<Watched>>(&line).is_err());
     }
 }

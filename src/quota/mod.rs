@@ -2,7 +2,9 @@
 //!
 //! What is decided, and why, is in [`plimsoll_core::quota`].
 
+pub mod admission;
 mod cluster_store;
+pub mod content;
 pub mod events;
 pub mod evict;
 mod memory_store;

@@ -155,7 +155,7 @@ impl<S: Store> Shard<S> {
         match change {
             PodChange::Listed(all) => self.recommender.replace_pods(all),
             PodChange::Put(pod) => self.recommender.put_pod(pod),
-            PodChange::Gone { namespace, name } => self.recommender.remove_pod(&namespace, &name),
+            PodChange::Gone { namespace, name, .. } => self.recommender.remove_pod(&namespace, &name),
         }
     }
 

@@ -51,7 +51,7 @@ pub trait Admission: Send + Sync + 'static {
     /// Answers one review. `body` is what the client sent, not yet parsed.
     fn review(&self, stage: Stage, body: Bytes) -> impl Future<Output = Reply> + Send;
 
-    /// The answer when the server is full. `None` gives a plain 429 with `Retry-After: 1`, which the API server
+    /// The answer when the server is full; of the body it may be only the beginning that is there. `None` gives a plain 429 with `Retry-After: 1`, which the API server
     /// retries after one second; a reply is sent as it is, without a hint to retry.
     fn overloaded(&self, stage: Stage, body: &Bytes) -> Option<Reply> {
         let _ = (stage, body);

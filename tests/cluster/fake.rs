@@ -297,7 +297,8 @@ fn name_of(object: &Value) -> String {
 }
 
 fn event(kind: &str, object: &Value) -> String {
-    json!({ "type": kind, "object": object }).to_string()
+    // The type comes first, as API servers write it.
+    format!(r#"{{"type":"{kind}","object":{object}}}"#)
 }
 
 fn query(text: &str) -> BTreeMap<String, String> {

@@ -48,10 +48,7 @@ impl Live {
             client,
             namespace: namespace.to_owned(),
             objects: Objects::default(),
-            settings: Settings {
-                excluded_namespaces: profiles::excluded_namespaces(config),
-                absent_namespace: AbsentNamespace::Unknown,
-            },
+            settings: profiles::settings(config, AbsentNamespace::Unknown),
             limit_ranges: Vec::new(),
             recommendations: Vec::new(),
             notes: Vec::new(),

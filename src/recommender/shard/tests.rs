@@ -441,8 +441,11 @@ async fn a_workload_that_was_deleted_is_not_written_again() {
     run(&mut leader, 0..20).await;
     // The pods go first, and the garbage collector deletes what the Deployment owned.
     for (deployment, pod) in cluster.pods() {
-        leader
-            .take_pod(PodChange::Gone { namespace: "shop".to_owned(), name: format!("d{deployment}-{pod}") });
+        leader.take_pod(PodChange::Gone {
+            namespace: "shop".to_owned(),
+            name: format!("d{deployment}-{pod}"),
+            uid: String::new(),
+        });
     }
     run(&mut leader, 20..25).await;
     assert_eq!(cluster.condition("NoPods").as_deref(), Some("True NoPods"), "it might only be scaled down");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::admission::envelope::Review;
+use crate::admission::flavors::{self, FlavorStep};
 use crate::admission::patch::{self, Annotations};
 use crate::admission::response::{Answer, Outcome};
 use crate::admission::self_check;
@@ -23,6 +24,10 @@ pub struct Settings {
     pub excluded_namespaces: BTreeSet<String>,
     /// What a namespace is that was not seen.
     pub absent_namespace: AbsentNamespace,
+    /// The server's own namespace, which no quota tree may bind; empty if there is none.
+    pub own_namespace: String,
+    /// Whether a quota tree is refused whose root has more than the cluster.
+    pub refuse_above_cluster: bool,
 }
 
 /// What a namespace is that was not seen.
@@ -61,6 +66,8 @@ pub struct Decision {
     pub plan: Plan,
     /// Why the patch was not sent, if it was found wrong.
     pub self_check: Option<self_check::SelfCheckError>,
+    /// What flavors did, if the pod's quota names any.
+    pub flavors: Option<FlavorStep>,
 }
 
 /// The namespace that must be read before the review can be judged: that of a pod to be created, if the
@@ -85,7 +92,10 @@ pub fn mutate(review: &Review<'_>, context: &Context<'_>) -> Decision {
         return skipped(skip, None, Vec::new());
     }
     match &review.object {
-        Some(pod) => decide(pod, &review.namespace, context),
+        Some(pod) => {
+            let is_mirror = review.from_node && flavors::says_mirror(pod);
+            decide_as(pod, &review.namespace, context, is_mirror)
+        }
         None => skipped(Skip::Malformed, None, vec!["plimsoll: the review has no object".to_owned()]),
     }
 }
@@ -105,8 +115,21 @@ fn not_ours(review: &Review<'_>) -> Option<Skip> {
     }
 }
 
-/// The decision about a pod that is about to be created in a namespace.
+/// The decision about a pod that is about to be created in a namespace, by whom is not known.
 pub fn decide(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Decision {
+    let is_mirror = flavors::says_mirror(pod) && flavors::is_controlled_by_node(pod);
+    decide_as(pod, namespace, context, is_mirror)
+}
+
+fn decide_as(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>, is_mirror: bool) -> Decision {
+    let mut decision = decide_requests(pod, namespace, context);
+    if !is_mirror {
+        flavors::add(&mut decision, pod, namespace, context);
+    }
+    decision
+}
+
+fn decide_requests(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Decision {
     let read = PodView::read(pod).and_then(|received| {
         let defaulted = context.defaulted.map(PodView::read).transpose()?;
         Ok((received, defaulted))
@@ -241,7 +264,7 @@ fn answer(
             answer.warnings.insert(0, format!("plimsoll: pod left untouched: {error}"));
         }
     }
-    Decision { answer, profile: Some(Arc::clone(profile)), plan, self_check }
+    Decision { answer, profile: Some(Arc::clone(profile)), plan, self_check, flavors: None }
 }
 
 fn skipped(skip: Skip, profile: Option<&Arc<Profile>>, warnings: Vec<String>) -> Decision {
@@ -250,7 +273,13 @@ fn skipped(skip: Skip, profile: Option<&Arc<Profile>>, warnings: Vec<String>) ->
         warnings,
         ..Answer::allow(Outcome::Skipped(skip))
     };
-    Decision { answer, profile: profile.map(Arc::clone), plan: Plan::default(), self_check: None }
+    Decision {
+        answer,
+        profile: profile.map(Arc::clone),
+        plan: Plan::default(),
+        self_check: None,
+        flavors: None,
+    }
 }
 
 /// The pool a pod belongs to: administrators set it on the namespace, else it is the pod's own label,

@@ -74,6 +74,9 @@ pub enum EnvelopeError {
 
 const KIND: Keep = Keep::Members(&[("group", Keep::All), ("kind", Keep::All)]);
 const RESOURCE: Keep = Keep::Members(&[("resource", Keep::All)]);
+const USER: Keep = Keep::Members(&[("groups", Keep::All)]);
+/// The group that every node is in.
+const NODES: &str = "system:nodes";
 
 /// A review as received. Null, absent and empty text are the same.
 #[derive(Debug)]
@@ -98,6 +101,8 @@ pub struct Review<'a> {
     pub namespace: Cow<'a, str>,
     /// `request.dryRun`.
     pub dry_run: bool,
+    /// Whether `request.userInfo.groups` has the group of nodes.
+    pub from_node: bool,
     /// At `/mutate` the parts of the object that are kept of a pod; at `/validate` all of it.
     pub object: Option<Pruned<'a>>,
     /// As `object`.
@@ -142,6 +147,10 @@ pub fn read(body: &[u8], stage: Stage) -> Result<Review<'_>, EnvelopeError> {
         name: text(request.name),
         namespace: text(request.namespace),
         dry_run: request.dry_run == Json::Bool(true),
+        from_node: matches!(
+            request.user_info.get("groups"),
+            Some(Json::List(groups)) if groups.iter().any(|group| group.as_str() == Some(NODES))
+        ),
         object: present(request.object),
         old_object: present(request.old_object),
     })
@@ -180,6 +189,7 @@ struct Request<'a> {
     name: Json<'a>,
     namespace: Json<'a>,
     dry_run: Json<'a>,
+    user_info: Json<'a>,
     object: Json<'a>,
     old_object: Json<'a>,
 }
@@ -271,6 +281,7 @@ impl<'de> Visitor<'de> for RequestSeed {
                 "name" => request.name = access.next_value_seed(Prune::new(&Keep::All))?,
                 "namespace" => request.namespace = access.next_value_seed(Prune::new(&Keep::All))?,
                 "dryRun" => request.dry_run = access.next_value_seed(Prune::new(&Keep::All))?,
+                "userInfo" => request.user_info = access.next_value_seed(Prune::new(&USER))?,
                 "object" => request.object = access.next_value_seed(Prune::new(self.0))?,
                 "oldObject" => request.old_object = access.next_value_seed(Prune::new(self.0))?,
                 _ => {

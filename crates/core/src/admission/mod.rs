@@ -1,16 +1,19 @@
 //! From an `AdmissionReview` to its answer.
 //!
 //! ```text
-//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> response::write -> bytes
+//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> flavors -> response::write -> bytes
 //!                         \-> validate::decide ------------------/
 //! ```
 
 mod apply;
 mod decide;
 mod envelope;
+mod flavors;
 mod patch;
+mod quota;
 mod response;
 mod self_check;
+mod shed;
 mod skip;
 mod validate;
 
@@ -18,8 +21,11 @@ pub use decide::{
     AbsentNamespace, Context, Decision, Settings, decide, mutate, needs_namespace, why_no_profile,
 };
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
+pub use flavors::FlavorStep;
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
+pub use quota::{QuotaStep, is_about_pods, quota_step};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
 pub use self_check::SelfCheckError;
+pub use shed::turn_away;
 pub use skip::Skip;
-pub use validate::validate;
+pub use validate::{ValidateContext, needs_usage, validate};

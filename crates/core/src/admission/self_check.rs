@@ -10,6 +10,7 @@ use crate::admission::response::ANNOTATIONS_LIMIT;
 use crate::keys;
 use crate::overcommit::{Amount, Plan, Target};
 use crate::pod::{Json, Members, PodView, Pruned, Resources};
+use crate::quota::flavor::{Placement, inject};
 
 /// What a patch would do wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -50,6 +51,30 @@ pub(super) fn check(
     let after = PodView::read(&patched).map_err(|error| SelfCheckError::Differs(error.path))?;
     compare_resources(before, &after, plan)?;
     compare_annotations(before, &after, annotations)
+}
+
+/// Checks a patch of the node affinity: it changes nothing else, the pod then implies the placement, and what comes
+/// back after it needs nothing more.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn check_affinity(
+    received: &Pruned<'_>,
+    placement: &Placement,
+    operations: &[Operation],
+) -> Result<(), SelfCheckError> {
+    const PLACE: &str = "/spec/affinity";
+    if let Some(foreign) = operations.iter().find(|operation| !is_or_below(operation.path(), PLACE)) {
+        return Err(SelfCheckError::ForeignPath(foreign.path().to_owned()));
+    }
+    let mut patched = received.clone();
+    apply(&mut patched.0, operations).map_err(SelfCheckError::DoesNotApply)?;
+    let settled = inject(&patched.0, placement).is_ok_and(|more| more.set.is_empty());
+    if settled && placement.check(&patched.0).is_ok() {
+        Ok(())
+    } else {
+        Err(SelfCheckError::Differs("spec.affinity.nodeAffinity".to_owned()))
+    }
 }
 
 fn is_ours(path: &str) -> bool {

@@ -29,11 +29,13 @@ pub enum Skip {
     Guaranteed,
     /// The pod is not of the form Kubernetes gives it.
     Malformed,
+    /// No quota tree binds the namespace.
+    NotBound,
 }
 
 impl Skip {
     /// All of them, for the list of metric labels.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Kind,
         Self::SubResource,
         Self::Operation,
@@ -47,6 +49,7 @@ impl Skip {
         Self::NotApplied,
         Self::Guaranteed,
         Self::Malformed,
+        Self::NotBound,
     ];
 
     /// The outcome's word in metrics and audit annotations.
@@ -65,6 +68,7 @@ impl Skip {
             Self::NotApplied => "skipped_not_applied",
             Self::Guaranteed => "skipped_guaranteed",
             Self::Malformed => "skipped_malformed",
+            Self::NotBound => "skipped_not_bound",
         }
     }
 
@@ -90,6 +94,7 @@ impl Skip {
             Self::NotApplied => "the profile that matches has apply: false",
             Self::Guaranteed => "the pod is Guaranteed and the profile has guaranteedPods: Skip",
             Self::Malformed => "the pod is not of the form that Kubernetes gives it",
+            Self::NotBound => "no quota tree binds the namespace",
         }
     }
 }

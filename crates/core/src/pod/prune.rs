@@ -29,6 +29,11 @@ const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep
 const CONTAINER: Keep =
     Keep::Members(&[("name", Keep::All), ("resources", RESOURCES), ("restartPolicy", Keep::All)]);
 
+const AFFINITY: Keep = Keep::Members(&[(
+    "nodeAffinity",
+    Keep::Members(&[("requiredDuringSchedulingIgnoredDuringExecution", Keep::All)]),
+)]);
+
 /// The parts of a pod that decisions read.
 pub const POD: Keep = Keep::Members(&[
     (
@@ -50,6 +55,7 @@ pub const POD: Keep = Keep::Members(&[
             ("resources", RESOURCES),
             ("nodeSelector", Keep::All),
             ("overhead", Keep::All),
+            ("affinity", AFFINITY),
         ]),
     ),
 ]);

@@ -19,9 +19,8 @@ pub use pods::Drift;
 
 use self::claims::ClaimSeen;
 use self::pods::Pods;
-use crate::quota::QuotaPod;
-use crate::quota::Tree;
 use crate::quota::ledger::{Ledger, Reservation, ReservationKey, ReservationKind, TreeRef};
+use crate::quota::{Candidates, QuotaPod, Tree};
 
 /// How long things last, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,15 +98,30 @@ struct Seen {
 
 impl Keeper {
     /// A leader of this epoch, which it has raised the ledger to before it lists pods.
-    pub fn new(epoch: u64, options: KeeperOptions) -> Self {
+    pub fn new(epoch: u64, options: KeeperOptions, tree: Arc<Tree>) -> Self {
         Self {
             options,
             epoch,
-            pods: Pods::default(),
+            pods: Pods::new(tree),
             seen: HashMap::new(),
             settled: HashMap::new(),
             claims: HashMap::new(),
         }
+    }
+
+    /// The tree that is counted by.
+    pub const fn tree(&self) -> &Arc<Tree> {
+        self.pods.tree()
+    }
+
+    /// From now on it is counted by this tree.
+    pub fn set_tree(&mut self, tree: Arc<Tree>) {
+        self.pods.set_tree(tree);
+    }
+
+    /// The pods of the tree, for choosing who makes room.
+    pub const fn candidates(&self) -> &Candidates {
+        self.pods.candidates()
     }
 
     /// The leader's epoch.
@@ -155,24 +169,20 @@ impl Keeper {
     ///
     /// # Errors
     /// Another leader has taken over.
-    pub fn next(
-        &mut self,
-        ledger: &Ledger,
-        tree: &Tree,
-        now: u64,
-    ) -> Result<(Option<Ledger>, Ended), Superseded> {
+    pub fn next(&mut self, ledger: &Ledger, now: u64) -> Result<(Option<Ledger>, Ended), Superseded> {
         if ledger.epoch != self.epoch {
             return Err(Superseded { ledger: ledger.epoch, ours: self.epoch });
         }
         self.observe(ledger, now);
         self.pods.forget(now, self.options.reservation_age);
         let mut ended = Ended::default();
+        let tree = Arc::clone(self.tree());
         let mut next = Ledger {
             epoch: ledger.epoch,
-            tree: TreeRef::of(tree),
+            tree: TreeRef::of(&tree),
             initialised: ledger.initialised,
             next_claim: ledger.next_claim,
-            committed: self.pods.committed(tree),
+            committed: self.pods.committed(),
             reservations: ledger.reservations.clone(),
             claims: ledger.claims.clone(),
         };

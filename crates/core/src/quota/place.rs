@@ -4,10 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::problem::Problem;
-use crate::quota::{Amounts, MOST_PROBLEMS, NodeId, PODS, StoredTree, TREE_NAMESPACE, Tree, Used, shown};
+use crate::quota::{
+    Amounts, MOST_PROBLEMS, NodeId, PODS, QuotaPod, StoredTree, TREE_NAMESPACE, Tree, Used, shown,
+};
 
 /// What counted pods use, by namespace, with [`PODS`] of them.
 pub type UsageByNamespace = BTreeMap<Arc<str>, Amounts>;
+
+/// What the pods use that count.
+pub fn usage_by_namespace<'p>(pods: impl Iterator<Item = &'p QuotaPod>) -> UsageByNamespace {
+    let mut usage = UsageByNamespace::new();
+    for pod in pods.filter(|pod| pod.counts()) {
+        usage.entry(Arc::clone(&pod.namespace)).or_default().add(&pod.charge);
+    }
+    usage
+}
 
 /// Of how many namespaces a message tells.
 const NAMED: usize = 10;

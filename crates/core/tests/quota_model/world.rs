@@ -104,7 +104,7 @@ pub(crate) struct World {
     random: Random,
     fault: Option<Fault>,
     now: u64,
-    trees: Vec<Tree>,
+    trees: Vec<Arc<Tree>>,
     /// The stored ledger and its version.
     stored: Option<(u64, Ledger)>,
     version: u64,
@@ -161,7 +161,7 @@ impl World {
             random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             fault,
             now: 1_000_000,
-            trees: vec![tree(1)],
+            trees: vec![Arc::new(tree(1))],
             stored: None,
             version: 0,
             pods: BTreeMap::new(),
@@ -180,7 +180,7 @@ impl World {
         world
     }
 
-    fn tree(&self) -> &Tree {
+    fn tree(&self) -> &Arc<Tree> {
         self.trees.last().unwrap()
     }
 
@@ -226,7 +226,7 @@ impl World {
             20 if self.random.one_in(60) => self.stored = None,
             20 if self.random.one_in(16) => {
                 let next = tree(self.tree().generation + 1);
-                self.trees.push(next);
+                self.trees.push(Arc::new(next));
             }
             21 => self.pass_time(),
             _ => {}
@@ -413,8 +413,11 @@ impl World {
         let epoch = if self.fault == Some(Fault::NoEpoch) { ledger.epoch } else { ledger.epoch + 1 };
         self.store(Some(version), &Ledger { epoch, ..ledger });
         let age = if self.fault == Some(Fault::ShortAge) { 3_000 } else { AGE_MS };
-        let mut keeper =
-            Keeper::new(epoch, KeeperOptions { reservation_age: age, ..KeeperOptions::default() });
+        let mut keeper = Keeper::new(
+            epoch,
+            KeeperOptions { reservation_age: age, ..KeeperOptions::default() },
+            Arc::clone(self.tree()),
+        );
         let clock = self.random.next() % 1_000_000_000;
         let (pods, position) = match early {
             Some(early) => early,
@@ -522,17 +525,18 @@ impl World {
             leader.position = position;
             leader.count_at = None;
             let counted = Ledger { initialised: true, ..ledger };
-            let Ok((next, _)) = leader.keeper.next(&counted, self.tree(), now) else { return false };
+            leader.keeper.set_tree(Arc::clone(self.tree()));
+            let Ok((next, _)) = leader.keeper.next(&counted, now) else { return false };
             leader.writing = Some((version, next.unwrap_or(counted)));
             return true;
         }
-        let tree = self.tree().clone();
-        match leader.keeper.next(&ledger, &tree, now) {
+        leader.keeper.set_tree(Arc::clone(self.tree()));
+        match leader.keeper.next(&ledger, now) {
             Ok((next, _)) => {
                 if let Some(next) = next {
                     leader.writing = Some((version, next));
                 }
-                let _ = leader.keeper.claims(&ledger, &tree, now);
+                let _ = leader.keeper.claims(&ledger, now);
                 true
             }
             Err(_) => false,

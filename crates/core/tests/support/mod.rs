@@ -90,6 +90,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         excluded_namespaces: ["kube-system".to_owned()].into(),
         absent_namespace: AbsentNamespace::Exists,
+        ..Settings::default()
     }
 }
 

@@ -1,8 +1,10 @@
 //! Claims from the leader's side: whose room is free, and who still wants it.
 
+use std::sync::Arc;
+
 use crate::quota::keeper::{Keeper, KeeperOptions};
 use crate::quota::ledger::{Claim, Claimant, Ledger};
-use crate::quota::{Block, NodeId, Tree, Used, blocks, is_entitled};
+use crate::quota::{Block, NodeId, Used, blocks, is_entitled};
 
 /// Since when a claim is as it is.
 #[derive(Clone, Debug)]
@@ -52,11 +54,13 @@ pub struct Wanted {
 impl Keeper {
     /// What is to be done for claims as the ledger stands: whom to prompt because room is free, and for whom room has
     /// to be made, the oldest first.
-    pub fn claims(&mut self, ledger: &Ledger, tree: &Tree, now: u64) -> (Vec<Claimant>, Vec<Wanted>) {
+    pub fn claims(&mut self, ledger: &Ledger, now: u64) -> (Vec<Claimant>, Vec<Wanted>) {
         let (mut prompts, mut wanted) = (Vec::new(), Vec::new());
         if ledger.claims.is_empty() {
             return (prompts, wanted);
         }
+        let tree = Arc::clone(self.tree());
+        let tree = tree.as_ref();
         let used = ledger.used(tree);
         let mut claimed = Used::new(tree);
         for claim in &ledger.claims {
@@ -88,7 +92,8 @@ impl Keeper {
     }
 
     /// What reservations hold that have been without a pod for so long, at every node: nobody is evicted for them.
-    pub fn unseen(&self, ledger: &Ledger, tree: &Tree, age: u64, now: u64) -> Used {
+    pub fn unseen(&self, ledger: &Ledger, age: u64, now: u64) -> Used {
+        let tree = self.tree();
         let mut unseen = Used::new(tree);
         for (key, reservation) in &ledger.reservations {
             if self.unseen_for(key, now).is_some_and(|waited| waited > age)

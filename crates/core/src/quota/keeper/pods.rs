@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::quota::{Amounts, QuotaPod, Tree};
+use crate::quota::{Amounts, Candidates, QuotaPod, Tree};
 
 /// How far what was known was off from a list, in pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,8 +23,10 @@ impl Drift {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Pods {
+    /// Those of the tree, as reclaim looks at them.
+    candidates: Candidates,
     by_uid: HashMap<Arc<str>, Arc<QuotaPod>>,
     sums: BTreeMap<Arc<str>, Amounts>,
     /// When pods went that were known. A state of them that comes later is an old one.
@@ -37,6 +39,32 @@ pub(super) struct Pods {
 const READ_MS: u64 = 120_000;
 
 impl Pods {
+    pub(super) fn new(tree: Arc<Tree>) -> Self {
+        Self {
+            candidates: Candidates::new(tree),
+            by_uid: HashMap::new(),
+            sums: BTreeMap::new(),
+            gone: HashMap::new(),
+            read: HashMap::new(),
+        }
+    }
+
+    pub(super) const fn tree(&self) -> &Arc<Tree> {
+        self.candidates.tree()
+    }
+
+    pub(super) const fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    pub(super) fn set_tree(&mut self, tree: Arc<Tree>) {
+        let mut candidates = Candidates::new(tree);
+        for pod in self.by_uid.values() {
+            candidates.put(Arc::clone(pod));
+        }
+        self.candidates = candidates;
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<QuotaPod>> {
         self.by_uid.values()
     }
@@ -104,6 +132,7 @@ impl Pods {
         if let Some(known) = self.by_uid.insert(Arc::clone(&pod.uid), Arc::clone(&pod)) {
             self.subtract(&known);
         }
+        self.candidates.put(Arc::clone(&pod));
         if pod.counts() {
             self.sums.entry(Arc::clone(&pod.namespace)).or_default().add(&pod.charge);
         }
@@ -117,12 +146,17 @@ impl Pods {
     pub(super) fn gone(&mut self, uid: &str, now: u64) {
         let Some(pod) = self.by_uid.remove(uid) else { return };
         self.subtract(&pod);
+        // Another pod may have its name by now.
+        if self.candidates.get(&pod.namespace, &pod.name).is_some_and(|known| known.uid == pod.uid) {
+            self.candidates.remove(&pod.namespace, &pod.name);
+        }
         self.gone.insert(Arc::clone(&pod.uid), now);
     }
 
     pub(super) fn evicted(&mut self, uid: &str) {
         if let Some(pod) = self.by_uid.get_mut(uid) {
             Arc::make_mut(pod).terminating = true;
+            self.candidates.put(Arc::clone(pod));
         }
     }
 
@@ -145,9 +179,9 @@ impl Pods {
         }
     }
 
-    /// The sums of the namespaces that a tree binds.
-    pub(super) fn committed(&self, tree: &Tree) -> BTreeMap<Arc<str>, Amounts> {
-        let bound = self.sums.iter().filter(|(namespace, _)| tree.leaf_of(namespace).is_some());
+    /// The sums of the namespaces that the tree binds.
+    pub(super) fn committed(&self) -> BTreeMap<Arc<str>, Amounts> {
+        let bound = self.sums.iter().filter(|(namespace, _)| self.tree().leaf_of(namespace).is_some());
         bound.map(|(namespace, sum)| (Arc::clone(namespace), sum.clone().positive())).collect()
     }
 }

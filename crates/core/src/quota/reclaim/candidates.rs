@@ -67,6 +67,11 @@ impl Candidates {
         }
     }
 
+    /// The counted pod of a name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<QuotaPod>> {
+        self.known.get(namespace)?.get(name)
+    }
+
     /// What pods hold that are about to go.
     pub const fn terminating(&self) -> &Used {
         &self.terminating

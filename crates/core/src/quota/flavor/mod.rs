@@ -1,4 +1,18 @@
 //! On which nodes a quota's pods may run.
+//!
+//! ```text
+//! tree, leaf, flavors -> Placement::of -> inject (at /mutate: what to add to the pod's node affinity)
+//!                                      \-> check  (at /validate: the final pod still implies it)
+//! ```
+
+mod affinity;
+mod inject;
+mod placement;
+mod refusal;
+
+pub use inject::{Injection, check, inject};
+pub use placement::{MOST_TERMS, Placement, Requirement};
+pub use refusal::FlavorRefusal;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
