@@ -59,7 +59,9 @@ impl PodWatch {
                 seen.note(pod, matches!(happening, Happening::Gone(_)));
             }
         };
-        there.into_iter().for_each(|pod| note(&Happening::Is(pod)));
+        for pod in there {
+            note(&Happening::Is(pod));
+        }
         let failed = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             while let Some(happening) = happenings.next().await {

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
 use plimsoll_core::quota::ledger::{Ledger, decode};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use super::cluster::Refused;
 use super::install::{self, Endpoint, NAMESPACE};
 use super::objects::{container, gated_pod, pod};
 use super::pod_watch::PodWatch;
-use super::server::Server;
+use super::server::{self, Server};
 use super::wait::until_within;
 use super::{World, until};
 
@@ -156,11 +157,13 @@ impl Quota<'_> {
 
     /// The sum over all replicas.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
-        let mut sum = 0.0;
-        for server in self.replicas.borrow().iter() {
-            sum += server.metric(name, labels).await?;
-        }
-        Ok(sum)
+        Ok(self.metrics(name, labels).await?.into_iter().sum())
+    }
+
+    /// Of each replica, the sum of a metric's samples whose line has all of `labels`.
+    pub(crate) async fn metrics(&self, name: &str, labels: &[&str]) -> Result<Vec<f64>> {
+        let probes: Vec<_> = self.replicas.borrow().iter().map(|server| server.probes).collect();
+        try_join_all(probes.into_iter().map(|probes| server::metric(probes, name, labels))).await
     }
 
     /// Namespaces of the scenario's own, with these endings.

@@ -122,16 +122,20 @@ impl Server {
 
     /// The sum of a metric's samples whose line has all of `labels`.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
-        let (code, text) = http_get(self.probes, "/metrics").await?;
-        ensure!(code == 200, "/metrics: {code}");
-        let of_name = |line: &&str| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
-                && labels.iter().all(|label| line.contains(label))
-        };
-        let values =
-            text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(values.sum())
+        metric(self.probes, name, labels).await
     }
+}
+
+/// [`Server::metric`] of the replica with these probes.
+pub(crate) async fn metric(probes: SocketAddr, name: &str, labels: &[&str]) -> Result<f64> {
+    let (code, text) = http_get(probes, "/metrics").await?;
+    ensure!(code == 200, "/metrics: {code}");
+    let of_name = |line: &&str| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+            && labels.iter().all(|label| line.contains(label))
+    };
+    let values = text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    Ok(values.sum())
 }
 
 impl Drop for Server {

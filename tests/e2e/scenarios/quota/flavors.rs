@@ -1,5 +1,7 @@
 //! Pods of a leaf run on the nodes that its flavors name, and nowhere else.
 
+use std::slice::from_ref;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
@@ -128,18 +130,18 @@ pub(in crate::scenarios) async fn affinity(world: &World) -> Result<()> {
         let mut field_on_spot = field.clone();
         field_on_spot[0]["matchExpressions"] = json!([on_spot]);
         let rows = [
-            ("A1", spot, Value::Null, terms(&[&[on_spot.clone()]])),
+            ("A1", spot, Value::Null, terms(&[from_ref(&on_spot)])),
             (
                 "A2",
                 spot,
-                terms(&[&[x.clone()], &[y.clone()]]),
+                terms(&[from_ref(&x), from_ref(&y)]),
                 terms(&[&[x.clone(), on_spot.clone()], &[y.clone(), on_spot.clone()]]),
             ),
             ("A5", both, Value::Null, terms(&[&[one_in(TYPE, &["spot", "ondemand"])]])),
             (
                 "A6",
                 mixed,
-                terms(&[&[x.clone()]]),
+                terms(&[from_ref(&x)]),
                 terms(&[&[x.clone(), on_spot.clone()], &[x.clone(), zone[0].clone(), zone[1].clone()]]),
             ),
             ("A13", spot, field, field_on_spot),

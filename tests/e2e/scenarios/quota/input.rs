@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::harness::quota::{Quota, TREE, TREES, cores, with_quota};
+use crate::harness::server::Server;
 use crate::harness::{World, check_eq};
 
 const PATH: &str = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees";
@@ -19,13 +20,9 @@ fn text(quota: &Quota<'_>, root: &str) -> String {
 /// A chain of so many nodes, at whose end stands a namespace.
 fn chain(nodes: usize, namespace: &str) -> String {
     let all = r#""min":{"cpu":"10"},"max":{"cpu":"10"}"#;
-    let mut root = String::new();
-    for number in 1..nodes {
-        root.push_str(&format!(r#"{{"name":"n{number}",{all},"children":["#));
-    }
-    root.push_str(&format!(r#"{{"name":"leaf",{all},"namespaces":["{namespace}"]}}"#));
-    root.push_str(&"]}".repeat(nodes - 1));
-    root
+    let inner = (1..nodes).map(|number| format!(r#"{{"name":"n{number}",{all},"children":["#));
+    let leaf = format!(r#"{{"name":"leaf",{all},"namespaces":["{namespace}"]}}"#);
+    inner.chain([leaf, "]}".repeat(nodes - 1)]).collect()
 }
 
 /// Too large or too deep: a clear "no", and the server goes on as if nothing had happened. Deep is not too deep.
@@ -58,7 +55,7 @@ pub(in crate::scenarios) async fn large_and_deep(world: &World) -> Result<()> {
                 ensure!(message.contains(word), "{rule}: {word:?} is not in: {}", crop(&message));
             }
         }
-        quota.replicas.borrow_mut().iter_mut().try_for_each(|server| server.check())?;
+        quota.replicas.borrow_mut().iter_mut().try_for_each(Server::check)?;
         create(&chain(100, &namespace)).context("100 levels")?;
         quota.judged(std::slice::from_ref(&namespace)).await?;
         quota.admitted("all of it", &cores(&namespace, "one", "10")).await?;

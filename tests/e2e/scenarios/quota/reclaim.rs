@@ -1,6 +1,7 @@
 //! Who gives room back when its owner comes, and that the owner gets it.
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join;
 use serde_json::{Value, json};
 
 use super::{next_second, run};
@@ -212,9 +213,7 @@ pub(in crate::scenarios) async fn two_owners_at_once(world: &World) -> Result<()
         quota.uses(&[(first, 20), (second, 15)]).await?;
         let sets = [third, fourth].map(|namespace| workload("ReplicaSet", namespace, "web", 2, "5"));
         let [one, other] = sets.each_ref();
-        let (one, other) =
-            futures_util::future::join(world.cluster.create(one), world.cluster.create(other)).await;
-        (one?, other?);
+        try_join(world.cluster.create(one), world.cluster.create(other)).await?;
         for namespace in [third, fourth] {
             run(world, namespace, 2).await?;
         }
