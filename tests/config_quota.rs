@@ -32,7 +32,7 @@ fn defaults() {
 
 #[test]
 fn everything_can_be_set() {
-    let text = r#"
+    let text = r"
 quota:
   enabled: true
   refuseAboveCluster: true
@@ -48,7 +48,7 @@ quota:
   leaseDuration: 30s
   renewInterval: 10s
   reclaim: {enabled: false, honourDoNotEvict: [shop]}
-"#;
+";
     let quota = load_yaml(text).unwrap().quota;
     assert!(quota.enabled && quota.refuse_above_cluster && !quota.metrics_per_tree && !quota.reclaim.enabled);
     assert_eq!(quota.admission_budget, Duration::from_millis(500));

@@ -9,6 +9,7 @@
     reason = "a test that fails this way says where; and long tables"
 )]
 
+#[allow(dead_code, reason = "the tests of quota use the rest")]
 #[path = "recommender/fake.rs"]
 mod fake;
 #[path = "recommender/lease.rs"]

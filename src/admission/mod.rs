@@ -4,6 +4,7 @@
 //! `plimsoll_core::admission` and writes the answer. It takes no lock and, but for that one bounded read, does no
 //! I/O.
 
+mod quota;
 mod totals;
 
 use std::future::Future;
@@ -21,7 +22,8 @@ use plimsoll_core::admission::{
 use plimsoll_core::objects::{Namespace, Objects};
 
 use crate::metrics::{Metrics, NamespaceRead, Operation};
-use crate::server::{Admission, Reply, Stage, status_reply};
+use crate::quota::run::Door;
+use crate::server::{Admission, Answered, Reply, Stage, status_reply};
 
 /// Reads one namespace from the API server, within a short time.
 pub trait NamespaceReader: Send + Sync {
@@ -59,6 +61,7 @@ pub struct Engine {
     objects: Arc<ArcSwap<Objects>>,
     settings: Arc<ArcSwap<Settings>>,
     namespaces: Option<Arc<dyn NamespaceReader>>,
+    quota: Option<Door>,
     metrics: Arc<Metrics>,
 }
 
@@ -71,7 +74,13 @@ impl Engine {
         namespaces: Option<Arc<dyn NamespaceReader>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { objects, settings, namespaces, metrics }
+        Self { objects, settings, namespaces, quota: None, metrics }
+    }
+
+    /// The same engine, that asks the ledger about pods in bound namespaces.
+    #[must_use]
+    pub fn with_quota(self, door: Option<Door>) -> Self {
+        Self { quota: door, ..self }
     }
 
     async fn mutate(&self, body: &[u8]) -> Reply {
@@ -100,17 +109,27 @@ impl Engine {
         written(&review, &decision.answer)
     }
 
-    fn validate(&self, body: &[u8]) -> Reply {
+    async fn validate(&self, body: &[u8]) -> Answered {
         let review = match core::read(body, Stage::Validate) {
             Ok(review) => review,
-            Err(error) => return self.unreadable(Stage::Validate, &error),
+            Err(error) => return Answered::Now(self.unreadable(Stage::Validate, &error)),
         };
         let objects = self.objects.load_full();
         let settings = self.settings.load_full();
-        let context = core::ValidateContext { objects: &objects, settings: &settings, usage: None };
+        if let Some(door) = &self.quota
+            && core::is_about_pods(&review)
+        {
+            let step = core::quota_step(&review, &objects, &settings);
+            return quota::answer(&review, step, door, &self.metrics);
+        }
+        let usage = match &self.quota {
+            Some(door) if core::needs_usage(&review) => quota::usage(door, &review).await,
+            _ => None,
+        };
+        let context = core::ValidateContext { objects: &objects, settings: &settings, usage: usage.as_ref() };
         let answer = core::validate(&review, &context);
         self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
-        written(&review, &answer)
+        Answered::Now(written(&review, &answer))
     }
 
     async fn read_namespace(&self, name: &str) -> Option<Namespace> {
@@ -179,10 +198,33 @@ impl Admission for Engine {
         // How many are in flight and how long they take is counted by the server, overload and panics included.
         match stage {
             Stage::Mutate => self.mutate(&body).await,
-            Stage::Validate => self.validate(&body),
+            Stage::Validate => match self.validate(&body).await {
+                Answered::Now(reply) => reply,
+                Answered::Later(later) => later.await,
+            },
         }
     }
+
+    async fn begin(&self, stage: Stage, body: Bytes) -> Answered {
+        match stage {
+            Stage::Mutate => Answered::Now(self.mutate(&body).await),
+            Stage::Validate => self.validate(&body).await,
+        }
+    }
+
+    /// At `/validate` a refusal without a hint when to retry. An HTTP status, or a hint, would hold the workers of the
+    /// controller-manager, and with them pods of everybody.
+    fn overloaded(&self, stage: Stage, beginning: &Bytes) -> Option<Reply> {
+        if stage != Stage::Validate {
+            return None;
+        }
+        let body = core::turn_away(beginning, OVERLOAD)?;
+        Some(Reply { status: StatusCode::OK, body: body.into() })
+    }
 }
+
+/// Without the words by which clients know that a quota is exceeded: that would not be true.
+const OVERLOAD: &str = "plimsoll has more requests than it can answer now; try again";
 
 fn written(review: &Review<'_>, answer: &Answer) -> Reply {
     Reply { status: StatusCode::OK, body: core::write(review, answer).into() }
@@ -195,5 +237,29 @@ fn operation(text: &str) -> Operation {
         "DELETE" => Operation::Delete,
         "CONNECT" => Operation::Connect,
         _ => Operation::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_is_a_denial_only_where_a_status_would_hold_others() {
+        let engine = Engine::new(Arc::default(), Arc::default(), None, Arc::new(Metrics::new("test")));
+        let body = Bytes::from_static(
+            br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","#,
+        );
+        assert_eq!(engine.overloaded(Stage::Mutate, &body), None);
+        assert_eq!(engine.overloaded(Stage::Validate, &Bytes::from_static(b"[]")), None, "nothing to echo");
+        let reply = engine.overloaded(Stage::Validate, &body).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!(reply.status, StatusCode::OK);
+        assert_eq!(
+            (&answer["response"]["uid"], &answer["response"]["status"]["code"]),
+            (&"1".into(), &429.into())
+        );
+        let text = answer.to_string();
+        assert!(!text.contains("exceeded quota") && !text.contains("retryAfterSeconds"), "{text}");
     }
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::{CliError, Context, Exit, examples, explain, standard_input_once};
 use crate::input;
-use crate::kinds;
 use crate::offline::{self, Offline};
 use crate::template::{self, PodAt};
 
@@ -17,6 +16,8 @@ use crate::template::{self, PodAt};
 ///
 /// Works on pods and on anything with a pod template; other objects pass through unchanged. A template in the
 /// cluster is never changed: what is shown is the pod that would be made from it.
+///
+/// Exit code 0: done; 1: a pod would be refused, and is shown as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "a deployment under the profiles and LimitRanges of a folder" => "plimsoll mutate -f deployment.yaml --objects cluster/",
@@ -78,6 +79,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             ctx.note(&format!("{}: {note}", judged.title));
         }
     }
+    for judged in &judged {
+        if let Some(refusal) = judged.refusal() {
+            ctx.note(&format!("{}: would be refused: {refusal}", judged.title));
+        }
+    }
     for (judged, warning) in judged.iter().flat_map(|j| j.warnings().map(move |w| (j, w))) {
         ctx.note(&format!("{}: {warning}", judged.title));
     }
@@ -116,24 +122,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(if judged.iter().any(|judged| judged.refusal().is_some()) { Exit::Refused } else { Exit::Done })
 }
 
 fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged {
-    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let namespace = match text("/metadata/namespace") {
-        "" => default_namespace,
-        namespace => namespace,
-    }
-    .to_owned();
-    let name = match text("/metadata/name") {
-        "" => format!("{}*", text("/metadata/generateName")),
-        name => name.to_owned(),
-    };
-    let title = match text("/kind") {
-        kind if kinds::is_cluster_scoped(kind) => format!("{kind} {name}"),
-        kind => format!("{kind} {namespace}/{name}"),
-    };
+    let (title, namespace) = template::title(&manifest, default_namespace);
     let mut why_no_profile = Vec::new();
     let decision = template::find(&manifest).map(|at| {
         let pod = template::pod(&manifest, at);
@@ -150,6 +143,12 @@ fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged 
 impl Judged {
     fn patch(&self) -> &[Operation] {
         self.decision.as_ref().map_or(&[], |(_, decision)| &decision.answer.patch)
+    }
+
+    /// Why the pod would be refused.
+    fn refusal(&self) -> Option<String> {
+        let (_, decision) = self.decision.as_ref()?;
+        Some(decision.flavors.as_ref()?.refusal.as_ref()?.to_string())
     }
 
     fn warnings(&self) -> impl Iterator<Item = &str> {
@@ -185,7 +184,7 @@ impl Judged {
             // The patch was checked against this pod before; what does not apply leaves it as it is.
             && json_patch::patch(pod, &patch).is_ok()
             && *at == PodAt::Root
-            && decision.answer.outcome != Outcome::Error
+            && !matches!(decision.answer.outcome, Outcome::Error | Outcome::Denied)
         {
             default_requests(pod);
             default_from_limit_ranges(pod, offline.limit_ranges_of(&self.namespace));

@@ -23,14 +23,14 @@ use crate::cluster::WriteError;
 use crate::cluster::chance;
 use crate::metrics::Metrics;
 
-/// What is led, in metrics.
-const PART: &str = "recommender";
 /// A replica with more shards than this waits no longer than one with as many.
 const MOST_PATIENCE: u32 = 8;
 
 /// How shards are led.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeadershipOptions {
+    /// What is led, in the names of leases and in metrics, such as `recommender`.
+    pub part: &'static str,
     /// The namespace of the leases: our own.
     pub namespace: String,
     /// Who this is; no two processes may have the same, see [`identity`].
@@ -51,9 +51,9 @@ pub fn identity(environment: &[(String, String)]) -> String {
     format!("{host}_{:08x}", chance(Duration::from_secs(u64::from(u32::MAX))).as_secs())
 }
 
-/// The name of a shard's lease.
-pub fn lease_name(shards: u32, shard: u32) -> String {
-    if shards <= 1 { "plimsoll-recommender".to_owned() } else { format!("plimsoll-recommender-{shard}") }
+/// The name of the lease of a part's shard.
+pub fn lease_name(part: &str, shards: u32, shard: u32) -> String {
+    if shards <= 1 { format!("plimsoll-{part}") } else { format!("plimsoll-{part}-{shard}") }
 }
 
 /// The shards that this replica leads, and wants to. Clones share it.
@@ -96,23 +96,23 @@ impl Leadership {
         let lease = LeaseClient {
             client: self.client.clone(),
             namespace: self.options.namespace.clone(),
-            name: lease_name(self.options.shards, shard),
+            name: lease_name(self.options.part, self.options.shards, shard),
         };
         let mut failing = Failing { shard, since: None };
-        self.metrics.leader(PART, shard, false);
+        self.metrics.leader(self.options.part, shard, false);
         while !cancelled.is_cancelled() {
             let taken = tokio::select! {
                 taken = self.acquire(&lease, &mut failing) => taken,
                 () = cancelled.cancelled() => return,
             };
-            tracing::info!(shard, lease = lease.name, "this replica leads the recommender");
-            self.metrics.leader(PART, shard, true);
+            tracing::info!(shard, lease = lease.name, "this replica leads the {}", self.options.part);
+            self.metrics.leader(self.options.part, shard, true);
             let ending = cancelled.child_token();
             // It must not outlive this task, whatever ends it.
             let work = AbortOnDropHandle::new(tokio::spawn(work(ending.clone())));
             let ended = self.hold(&lease, taken, work, &ending, &mut failing).await;
             self.held.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.leader(PART, shard, false);
+            self.metrics.leader(self.options.part, shard, false);
             tracing::info!(shard, lease = lease.name, "this replica no longer leads the recommender");
             if let Err(error) = ended
                 && let Ok(panic) = error.try_into_panic()
@@ -327,8 +327,8 @@ mod tests {
 
     #[test]
     fn names() {
-        assert_eq!(lease_name(1, 0), "plimsoll-recommender");
-        assert_eq!(lease_name(3, 2), "plimsoll-recommender-2");
+        assert_eq!(lease_name("quota", 1, 0), "plimsoll-quota");
+        assert_eq!(lease_name("recommender", 3, 2), "plimsoll-recommender-2");
         let pod = [("HOSTNAME".to_owned(), "plimsoll-7d9".to_owned())];
         assert!(identity(&pod).starts_with("plimsoll-7d9_"));
         assert_ne!(identity(&pod), identity(&pod), "a process that starts again is another one");

@@ -102,6 +102,7 @@ async fn lead(parts: &Parts, client: &Client, cancelled: &CancellationToken) {
     let leadership = Leadership::new(
         client.clone(),
         LeadershipOptions {
+            part: "recommender",
             namespace: parts.own_namespace.clone(),
             identity: identity(&environment),
             shards: parts.config.shards,

@@ -14,8 +14,8 @@ use super::status::Refusal;
 pub(super) enum NoBody {
     /// The request is refused.
     Refused(Refusal),
-    /// There is no room for it now.
-    Full,
+    /// There is no room for it now; this is how it begins.
+    Full(Bytes),
 }
 
 /// Reads a body to its end. One that says it is too long is not read at all; one that turns out to be is read no
@@ -49,7 +49,8 @@ async fn collect(body: &mut Incoming, limit: usize, memory: &mut BodyMemory) -> 
             return Err(too_large(limit));
         }
         if !memory.grow(data.len()) {
-            return Err(NoBody::Full);
+            let read = if all.is_empty() { first } else { all.freeze() };
+            return Err(NoBody::Full(if read.is_empty() { data } else { read }));
         }
         // Most bodies arrive in one piece, which is passed on as it is.
         if first.is_empty() && all.is_empty() {

@@ -11,6 +11,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 
+use super::Answered;
 use super::body::{self, NoBody};
 use super::limit::{Limits, queue_deadline};
 use super::status::{Refusal, json};
@@ -86,28 +87,43 @@ impl<A: Admission> Service<A> {
         let body = match body::read(body, options.body_bytes, options.body_timeout, &mut memory).await {
             Ok(body) => body,
             Err(NoBody::Refused(refusal)) => return self.refuse(refusal),
-            Err(NoBody::Full) => {
-                metrics.admission_shed(stage);
-                return Refusal { close: true, ..overload() }.into_response();
+            Err(NoBody::Full(beginning)) => {
+                let mut response = self.turn_away(stage, &beginning).await;
+                // The rest of the request is not read.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                return response;
             }
         };
         let read = Instant::now();
         let deadline = queue_deadline(options.queue_deadline, request::timeout(head));
         // Only now: a slow client must not hold a slot.
         let Some(slot) = limits.slot(deadline).await else {
-            metrics.admission_shed(stage);
-            let reply = self.caught(async { admission.overloaded(stage, &body) }).await;
-            return match reply {
-                Ok(Some(reply)) => json(reply.status, reply.body),
-                Ok(None) => overload().into_response(),
-                Err(panicked) => panicked,
-            };
+            return self.turn_away(stage, &body).await;
         };
         let in_flight = metrics.admission_in_flight();
-        let reply = self.caught(async { admission.review(stage, body).await }).await;
-        drop((slot, in_flight, memory));
+        let mut reply = self.caught(async { admission.begin(stage, body).await }).await;
+        drop(slot);
+        if let Ok(Answered::Later(later)) = reply {
+            reply = self.caught(later).await.map(Answered::Now);
+        }
+        drop((in_flight, memory));
         metrics.admission_duration(stage, read.elapsed());
-        reply.map_or_else(|panicked| panicked, |reply| json(reply.status, reply.body))
+        match reply {
+            Ok(Answered::Now(reply)) => json(reply.status, reply.body),
+            Ok(Answered::Later(_)) => overload().into_response(),
+            Err(panicked) => panicked,
+        }
+    }
+
+    /// The answer when the server is full.
+    async fn turn_away(&self, stage: Stage, beginning: &Bytes) -> Response<Full<Bytes>> {
+        let Shared { admission, metrics, .. } = &*self.0;
+        metrics.admission_shed(stage);
+        match self.caught(async { admission.overloaded(stage, beginning) }).await {
+            Ok(Some(reply)) => json(reply.status, reply.body),
+            Ok(None) => overload().into_response(),
+            Err(panicked) => panicked,
+        }
     }
 
     /// Waits for `future`; a panic in it becomes an answer instead of a lost connection.

@@ -29,6 +29,8 @@ struct State {
     seen: Vec<Seen>,
     /// Answers to the next requests, in place of the true ones.
     failures: VecDeque<(u16, Value)>,
+    /// The same for the next request with this method.
+    failure_at: Option<(String, u16, Value)>,
     /// Clients that get no answer, by name.
     cut_off: Vec<String>,
 }
@@ -99,6 +101,12 @@ impl FakeApi {
         self.state.lock().unwrap().failures.push_back((code, status));
     }
 
+    /// Answers the next request with this method so.
+    pub(crate) fn fail_at(&self, method: &str, code: u16, reason: &str, message: &str) {
+        let (code, status) = status(code, reason, message);
+        self.state.lock().unwrap().failure_at = Some((method.to_owned(), code, status));
+    }
+
     pub(crate) fn object(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
@@ -114,6 +122,11 @@ impl FakeApi {
         self.state.lock().unwrap().objects.remove(path);
     }
 
+    /// As `kubectl delete` does.
+    pub(crate) fn delete(&self, path: &str) {
+        self.state.lock().unwrap().delete(path);
+    }
+
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state.lock().unwrap().seen.clone()
     }
@@ -124,10 +137,19 @@ impl FakeApi {
         if let Some(failure) = state.failures.pop_front() {
             return failure;
         }
+        if state.failure_at.as_ref().is_some_and(|(method, _, _)| *method == seen.method.as_str())
+            && let Some((_, code, status)) = state.failure_at.take()
+        {
+            return (code, status);
+        }
         let is_object = state.objects.contains_key(&seen.path);
         match seen.method {
             Method::GET if is_object => (200, state.objects[&seen.path].clone()),
-            Method::GET if seen.path.contains("/namespaces/") => not_found(&seen.path),
+            Method::GET
+                if seen.path.contains("/namespaces/") || seen.path.contains("webhookconfigurations/") =>
+            {
+                not_found(&seen.path)
+            }
             Method::GET => (200, state.list(&seen)),
             Method::POST => {
                 let path = format!("{}/{}", seen.path, seen.body["metadata"]["name"].as_str().unwrap());
@@ -140,8 +162,18 @@ impl FakeApi {
             Method::PATCH => {
                 let path = seen.path.strip_suffix("/status").unwrap_or(&seen.path).to_owned();
                 let Some(mut object) = state.objects.get(&path).cloned() else { return not_found(&path) };
-                json_patch::merge(&mut object, &seen.body);
                 let uid = Some(object["metadata"]["uid"].clone());
+                if seen.body.is_array() {
+                    let patch: json_patch::Patch = serde_json::from_value(seen.body.clone()).unwrap();
+                    if let Err(error) = json_patch::patch(&mut object, &patch) {
+                        return status(422, "", &error.to_string());
+                    }
+                } else {
+                    json_patch::merge(&mut object, &seen.body);
+                }
+                if Some(&object["metadata"]["uid"]) != uid.as_ref() {
+                    return status(422, "Invalid", "metadata.uid: field is immutable");
+                }
                 (200, state.store(&path, object, uid))
             }
             Method::DELETE => {
@@ -150,7 +182,7 @@ impl FakeApi {
                 if !wanted.is_null() && *wanted != object["metadata"]["uid"] {
                     return status(409, "Conflict", "the UID in the precondition does not match");
                 }
-                state.objects.remove(&seen.path);
+                state.delete(&seen.path);
                 status(200, "", "")
             }
             _ => status(405, "MethodNotAllowed", "no such method"),
@@ -174,8 +206,29 @@ impl State {
         if other_uid || new["resourceVersion"] != old["resourceVersion"] {
             return status(409, "Conflict", "the object has been modified");
         }
-        let uid = old["uid"].clone();
-        (200, self.store(&seen.path, seen.body.clone(), Some(uid)))
+        let (uid, deleted) = (old["uid"].clone(), old["deletionTimestamp"].clone());
+        let mut object = self.store(&seen.path, seen.body.clone(), Some(uid));
+        if !deleted.is_null() {
+            object["metadata"]["deletionTimestamp"] = deleted;
+            self.objects.insert(seen.path.clone(), object.clone());
+            if !has_finalizers(&object) {
+                self.objects.remove(&seen.path);
+            }
+        }
+        (200, object)
+    }
+
+    /// An object with finalizers stays until they are gone.
+    fn delete(&mut self, path: &str) {
+        let Some(object) = self.objects.get(path).cloned() else { return };
+        if has_finalizers(&object) {
+            let mut object = object;
+            object["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
+            let uid = object["metadata"]["uid"].clone();
+            self.store(path, object, Some(uid));
+        } else {
+            self.objects.remove(path);
+        }
     }
 
     /// The objects of a kind over all namespaces.
@@ -196,6 +249,10 @@ impl State {
         let next = if next < all.len() { next.to_string() } else { String::new() };
         json!({"kind": "List", "metadata": {"continue": next}, "items": page})
     }
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 fn status(code: u16, reason: &str, message: &str) -> (u16, Value) {

@@ -49,6 +49,7 @@ struct Replica {
 impl Replica {
     fn start(fake: &FakeApi, name: &str, shards: u32, story: &Story) -> Self {
         let options = LeadershipOptions {
+            part: "recommender",
             namespace: "plimsoll-system".to_owned(),
             identity: name.to_owned(),
             shards,
@@ -195,6 +196,7 @@ async fn shards_are_shared() {
 async fn work_that_ends_gives_the_lease_up() {
     let fake = FakeApi::default();
     let options = LeadershipOptions {
+        part: "recommender",
         namespace: "plimsoll-system".to_owned(),
         identity: "a".to_owned(),
         shards: 1,
@@ -223,6 +225,7 @@ async fn work_that_ends_gives_the_lease_up() {
 async fn work_that_panics_is_heard_of() {
     let fake = FakeApi::default();
     let options = LeadershipOptions {
+        part: "recommender",
         namespace: "plimsoll-system".to_owned(),
         identity: "a".to_owned(),
         shards: 1,

@@ -129,6 +129,20 @@ async fn bodies_in_memory_are_bounded() {
 }
 
 #[tokio::test]
+async fn admission_may_answer_for_a_body_that_there_is_no_room_for() {
+    let mut setup = Setup::with(|options| options.body_memory = 64 * 1024);
+    setup.overloaded = Some(Reply { status: StatusCode::OK, body: Bytes::from_static(b"{\"denied\":true}") });
+    let server = Server::start(setup).await;
+    for (path, status) in [("/validate", 200), ("/mutate", 429)] {
+        let response = server.connect().await.call(path, &"x".repeat(100_000)).await;
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.header("retry-after").is_some(), status == 429, "{path}");
+        assert!(response.closes(), "{path}: the rest of the body is not read");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_panic_is_an_answer() {
     let server = Server::with(|options| options.concurrency = 1).await;
     let mut connection = server.connect().await;

@@ -13,6 +13,7 @@ mod patch;
 mod quota;
 mod response;
 mod self_check;
+mod shed;
 mod skip;
 mod validate;
 
@@ -23,7 +24,8 @@ pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use flavors::FlavorStep;
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
 pub use quota::{QuotaStep, is_about_pods, quota_step};
-pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write};
+pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write, write_to};
 pub use self_check::SelfCheckError;
+pub use shed::turn_away;
 pub use skip::Skip;
 pub use validate::{ValidateContext, needs_usage, validate};

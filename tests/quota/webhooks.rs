@@ -1,0 +1,177 @@
+//! The namespaces that the API server asks about.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use plimsoll::cluster::WriteError;
+use plimsoll::quota::WebhookKeeper;
+use plimsoll_core::quota::{Node, Tree};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::fake::FakeApi;
+
+const VALIDATING: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/plimsoll-quota";
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/plimsoll-quota";
+
+fn tree(namespaces: &[&str], flavors: &[&str]) -> Tree {
+    let texts = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+    let root = Node {
+        name: "root".into(),
+        namespaces: texts(namespaces),
+        flavors: texts(flavors),
+        ..Node::default()
+    };
+    Tree::new("elastic", "t", 1, [root])
+}
+
+fn keeper(fake: &FakeApi) -> WebhookKeeper {
+    let name = "plimsoll-quota".to_owned();
+    WebhookKeeper::new(fake.client(), name, "plimsoll-system".to_owned(), Duration::from_secs(10))
+}
+
+fn install(fake: &FakeApi) {
+    let nothing = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["Nothing.Bound"]},
+    ]});
+    let webhook = |name: &str, timeout: u64| {
+        json!({
+            "name": name, "timeoutSeconds": timeout, "namespaceSelector": nothing,
+            "clientConfig": {"caBundle": "Q0E="}, "failurePolicy": "Fail",
+        })
+    };
+    let trees = webhook("trees.quota.plimsoll.dev", 10);
+    fake.put(
+        VALIDATING,
+        json!({"metadata": {"name": "plimsoll-quota"}, "webhooks": [trees, webhook("pods.quota.plimsoll.dev", 10)]}),
+    );
+    fake.put(
+        MUTATING,
+        json!({"metadata": {"name": "plimsoll-quota"}, "webhooks": [webhook("flavors.quota.plimsoll.dev", 3)]}),
+    );
+}
+
+fn named(fake: &FakeApi, path: &str, index: usize) -> Value {
+    fake.object(path).unwrap()["webhooks"][index]["namespaceSelector"]["matchExpressions"][0]["values"]
+        .clone()
+}
+
+fn writes(fake: &FakeApi) -> usize {
+    fake.seen().iter().filter(|seen| seen.method != Method::GET).count()
+}
+
+#[tokio::test]
+async fn the_selectors_follow_the_tree_and_nothing_else_changes() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let before = fake.object(VALIDATING).unwrap();
+    let keeper = keeper(&fake);
+    keeper.keep(&Tree::default()).await.unwrap();
+    assert_eq!(writes(&fake), 0, "it says so already");
+
+    keeper.keep(&tree(&["shop", "bank", "kube-system", "plimsoll-system"], &[])).await.unwrap();
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["bank", "shop"]));
+    assert_eq!(named(&fake, MUTATING, 0), json!(["Nothing.Bound"]), "no flavors");
+    let mut after = fake.object(VALIDATING).unwrap();
+    after["webhooks"][1]["namespaceSelector"] = before["webhooks"][1]["namespaceSelector"].clone();
+    after["metadata"] = before["metadata"].clone();
+    assert_eq!(after, before);
+
+    keeper.keep(&tree(&["shop"], &["spot"])).await.unwrap();
+    assert_eq!((named(&fake, VALIDATING, 1), named(&fake, MUTATING, 0)), (json!(["shop"]), json!(["shop"])));
+    let count = writes(&fake);
+    keeper.keep(&tree(&["shop"], &["spot"])).await.unwrap();
+    assert_eq!(writes(&fake), count, "nothing to write");
+
+    keeper.keep(&Tree::default()).await.unwrap();
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["Nothing.Bound"]));
+}
+
+#[tokio::test]
+async fn first_wider_and_then_narrower() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let keeper = keeper(&fake);
+    keeper.keep(&tree(&["old", "both"], &[])).await.unwrap();
+    keeper.widen(&tree(&["both", "new"], &[])).await.unwrap();
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["both", "new", "old"]));
+    keeper.keep(&tree(&["both", "new"], &[])).await.unwrap();
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["both", "new"]));
+}
+
+#[tokio::test]
+async fn what_somebody_edits_is_mended() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let keeper = keeper(&fake);
+    let tree = tree(&["shop"], &[]);
+    keeper.keep(&tree).await.unwrap();
+    for (field, value) in [
+        ("namespaceSelector", json!({"matchLabels": {"team": "a"}})),
+        ("namespaceSelector", Value::Null),
+        ("timeoutSeconds", json!(30)),
+    ] {
+        let mut object = fake.object(VALIDATING).unwrap();
+        object["webhooks"][1][field] = value.clone();
+        fake.put(VALIDATING, object);
+        keeper.keep(&tree).await.unwrap();
+        assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]), "{field}: {value}");
+        assert_eq!(fake.object(VALIDATING).unwrap()["webhooks"][1]["timeoutSeconds"], 10);
+    }
+    assert_eq!(fake.object(MUTATING).unwrap()["webhooks"][0]["timeoutSeconds"], 3, "that one may be any");
+}
+
+#[tokio::test]
+async fn failures_say_what_to_do_and_stop_nothing_else() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let mut object = fake.object(VALIDATING).unwrap();
+    object["webhooks"].as_array_mut().unwrap().pop();
+    fake.put(VALIDATING, object);
+    let error = keeper(&fake).keep(&tree(&["shop"], &["spot"])).await.unwrap_err();
+    assert!(matches!(error, WriteError::NotFound { .. }), "{error}");
+    assert!(error.to_string().contains("apply the component webhook-config/components/quota"), "{error}");
+    assert_eq!(named(&fake, MUTATING, 0), json!(["shop"]), "the other one was kept");
+
+    fake.remove(VALIDATING);
+    let error = keeper(&fake).keep(&tree(&["shop"], &[])).await.unwrap_err();
+    assert!(error.to_string().contains("plimsoll-quota"), "{error}");
+
+    install(&fake);
+    // Somebody moves the entry between our reading and our writing.
+    fake.fail_at("PATCH", 422, "", "test operation failed");
+    let error = keeper(&fake).keep(&tree(&["shop"], &[])).await.unwrap_err();
+    assert!(matches!(error, WriteError::Conflict { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn ten_thousand_namespaces() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let names: Vec<String> = (0..10_000).map(|n| format!("team-{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    keeper(&fake).keep(&tree(&names, &[])).await.unwrap();
+    assert_eq!(named(&fake, VALIDATING, 1).as_array().unwrap().len(), 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loop_follows_changes_and_mends() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let (sender, receiver) = watch::channel(Arc::new(Tree::default()));
+    let cancelled = CancellationToken::new();
+    let (keeper, token) = (keeper(&fake), cancelled.clone());
+    let task = tokio::spawn(async move { keeper.run(receiver, Duration::from_secs(5), token).await });
+    sender.send(Arc::new(tree(&["shop"], &[]))).unwrap();
+    // The clock is paused: it moves when everybody waits.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]));
+    install(&fake);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]));
+    cancelled.cancel();
+    task.await.unwrap();
+}
