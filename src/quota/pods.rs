@@ -70,7 +70,11 @@ pub(super) async fn list(client: &Client) -> Result<(Option<u64>, Vec<Arc<QuotaP
 ///
 /// # Errors
 /// See [`WriteError::next`].
-pub(super) async fn get(client: &Client, namespace: &str, name: &str) -> Result<Option<Arc<QuotaPod>>, WriteError> {
+pub(super) async fn get(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Arc<QuotaPod>>, WriteError> {
     let object = format!("{namespace}/{name}");
     let call = Call { verb: "get", kind: "Pod", resource: "pods", group: "", object: &object, bytes: 0 };
     let request =
