@@ -8,7 +8,7 @@ use crate::crd::{GROUP, VERSION};
 const OURS: [&str; 2] = ["OvercommitProfile", "Recommendation"];
 
 /// Kinds that belong to no namespace, as far as people have them in their manifests.
-const CLUSTER_SCOPED: [&str; 20] = [
+const CLUSTER_SCOPED: [&str; 21] = [
     "APIService",
     "CSIDriver",
     "CertificateSigningRequest",
@@ -24,6 +24,7 @@ const CLUSTER_SCOPED: [&str; 20] = [
     "OvercommitProfile",
     "PersistentVolume",
     "PriorityClass",
+    "ResourceFlavor",
     "RuntimeClass",
     "StorageClass",
     "ValidatingAdmissionPolicy",

@@ -161,7 +161,8 @@ fn as_text() {
 }
 
 fn chain(depth: usize) -> String {
-    let open: String = (0..depth).map(|n| format!(r#"{{"name":"n{n}","children":["#)).collect();
+    let open: Vec<String> = (0..depth).map(|n| format!(r#"{{"name":"n{n}","children":["#)).collect();
+    let open = open.concat();
     let root = format!(r#"{open}{{"name":"leaf","namespaces":["deep"]}}{}"#, "]}".repeat(depth));
     json!({"apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
         "metadata": {"name": "quota", "namespace": "kube-system"}, "spec": {"root": "ROOT"}})

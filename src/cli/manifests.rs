@@ -22,7 +22,7 @@ enum Command {
         "on a cluster with quotas by ResourceFlavor, without Kueue" => "plimsoll manifests crds --resource-flavor | kubectl apply --server-side -f -",
     ))]
     Crds {
-        /// Print that of ResourceFlavor instead, for clusters where Kueue has not installed it
+        /// Print that of resource flavors instead, for clusters where Kueue has not installed it
         #[arg(long)]
         resource_flavor: bool,
     },

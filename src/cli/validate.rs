@@ -74,7 +74,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let config = ctx.load_config()?;
     let mut notes = Vec::new();
     let mut cluster = Cluster::read(&args.objects, &config.config, &mut |note| notes.push(note.to_owned()))?;
-    notes.iter().for_each(|note| ctx.note(note));
+    for note in &notes {
+        ctx.note(note);
+    }
     let documents = input::read_all(&args.filename)?;
     if documents.is_empty() {
         return Err(CliError::Usage("the input holds nothing to check".to_owned()));

@@ -5,7 +5,7 @@
 //! [`plimsoll_core::quota`] to say, all at once. A schema cannot recurse, so that levels are written out.
 
 use plimsoll_core::quota::{TREE_GROUP, TREE_KIND, TREE_VERSION};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// So many levels `kubectl explain` knows; a tree may be deeper.
 const LEVELS: usize = 8;
@@ -84,49 +84,45 @@ fn node(level: usize, in_status: bool) -> Value {
     let amounts = || json!({"type": "object", "nullable": true, "additionalProperties": {OPEN: true}});
     let below =
         if level < LEVELS { node(level + 1, in_status) } else { json!({"type": "object", OPEN: true}) };
-    let mut node = json!({
-        "type": "object", OPEN: true, "nullable": true,
-        "properties": {
-            "name": {"type": "string", "nullable": true},
-            "namespaces": {"type": "array", "nullable": true, "items": {"type": "string"}},
-            "min": amounts(),
-            "max": amounts(),
-            "attributes": {"type": "object", "nullable": true, OPEN: true},
-            "children": {"type": "array", "nullable": true, "items": below},
-        },
-    });
+    let mut properties = Map::from_iter([
+        ("name".to_owned(), json!({"type": "string", "nullable": true})),
+        ("namespaces".to_owned(), json!({"type": "array", "nullable": true, "items": {"type": "string"}})),
+        ("min".to_owned(), amounts()),
+        ("max".to_owned(), amounts()),
+        ("attributes".to_owned(), json!({"type": "object", "nullable": true, OPEN: true})),
+        ("children".to_owned(), json!({"type": "array", "nullable": true, "items": below})),
+    ]);
     if in_status {
-        node["properties"]["used"] = amounts();
-        node["properties"]["request"] = amounts();
+        properties.extend(["used", "request"].map(|field| (field.to_owned(), amounts())));
     }
-    if level == 1 {
-        node["description"] = json!("The node that all others are below.");
-        for (field, text) in [
-            ("name", "A name that no other node of the tree has."),
-            ("namespaces", "The namespaces that belong here; at a leaf only, and each at one leaf."),
-            ("min", "By resource: what is guaranteed. At the root the same as max; elsewhere 0 if absent."),
-            (
-                "max",
-                "By resource: what may be used, capacity that others leave idle included. No bound if absent.",
-            ),
-            (
-                "attributes",
-                "resourceflavors: names of ResourceFlavors, separated by commas; pods below run on nodes of one of them.",
-            ),
-            ("children", "The nodes below, of the same form."),
-            ("used", "By resource: what counted pods use below this node."),
-            (
-                "request",
-                "By resource: what is used and what is claimed by pods that wait for their guarantee.",
-            ),
-        ] {
-            if let Some(part) = node["properties"].get_mut(field) {
-                part["description"] = json!(text);
-            }
+    if level > 1 {
+        return json!({"type": "object", OPEN: true, "nullable": true, "properties": properties});
+    }
+    for (field, text) in FIELDS {
+        if let Some(Value::Object(part)) = properties.get_mut(field) {
+            part.insert("description".to_owned(), json!(text));
         }
     }
-    node
+    json!({
+        "type": "object", OPEN: true, "nullable": true, "properties": properties,
+        "description": "The node that all others are below.",
+    })
 }
+
+/// What the fields of a node are.
+const FIELDS: [(&str, &str); 8] = [
+    ("name", "A name that no other node of the tree has."),
+    ("namespaces", "The namespaces that belong here; at a leaf only, and each at one leaf."),
+    ("min", "By resource: what is guaranteed. At the root the same as max; elsewhere 0 if absent."),
+    ("max", "By resource: what may be used, capacity that others leave idle included. No bound if absent."),
+    (
+        "attributes",
+        "resourceflavors: names of ResourceFlavors, separated by commas; pods below run on nodes of one of them.",
+    ),
+    ("children", "The nodes below, of the same form."),
+    ("used", "By resource: what counted pods use below this node."),
+    ("request", "By resource: what is used and what is claimed by pods that wait for their guarantee."),
+];
 
 fn conditions() -> Value {
     json!({

@@ -23,7 +23,7 @@ pub(super) struct Cluster {
     stored: Vec<Arc<StoredTree>>,
     usage: UsageByNamespace,
     own_namespace: String,
-    refuse_above_cluster: bool,
+    refuse_above: bool,
 }
 
 impl Cluster {
@@ -57,7 +57,7 @@ impl Cluster {
             usage,
             objects,
             own_namespace: config.admission.own_namespace.clone(),
-            refuse_above_cluster: config.quota.refuse_above_cluster,
+            refuse_above: config.quota.refuse_above_cluster,
         })
     }
 
@@ -76,7 +76,7 @@ impl Cluster {
         let place = TreePlace {
             own_namespace: Some(&self.own_namespace),
             allocatable: self.objects.allocatable(),
-            refuse_above_cluster: self.refuse_above_cluster,
+            refuse_above_cluster: self.refuse_above,
             has_flavor: self.given.then_some(&has_flavor),
             stored: &self.stored,
             usage: Some(&self.usage),

@@ -55,9 +55,9 @@ fn manifest(shape: &Shape) -> Value {
 fn nodes(value: &Value, path: &str, inner: &mut Vec<String>, leaves: &mut Vec<String>) {
     let children = value["children"].as_array().map(Vec::as_slice).unwrap_or_default();
     if children.is_empty() {
-        leaves.push(path.to_owned())
+        leaves.push(path.to_owned());
     } else {
-        inner.push(path.to_owned())
+        inner.push(path.to_owned());
     }
     for (index, child) in children.iter().enumerate() {
         nodes(child, &format!("{path}/children/{index}"), inner, leaves);

@@ -141,7 +141,8 @@ fn usage_is_asked_for_when_it_matters() {
 
 /// A tree of this depth as text: as a value it could not even be dropped.
 fn deep(depth: usize) -> String {
-    let open: String = (0..depth).map(|n| format!(r#"{{"name":"n{n}","children":["#)).collect();
+    let open: Vec<String> = (0..depth).map(|n| format!(r#"{{"name":"n{n}","children":["#)).collect();
+    let open = open.concat();
     let tree = format!(r#"{open}{{"name":"leaf","namespaces":["deep"]}}{}"#, "]}".repeat(depth));
     let object = json!({"apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
         "metadata": {"name": "quota", "namespace": "kube-system"}, "spec": {"root": "TREE"}});
