@@ -80,7 +80,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         }
     }
     for judged in &judged {
-        if let Some(refusal) = judged.refusal() {
+        // The explanation begins with it.
+        if let Some(refusal) = judged.refusal().filter(|_| !matches!(args.output, Form::Explain)) {
             ctx.note(&format!("{}: would be refused: {refusal}", judged.title));
         }
     }

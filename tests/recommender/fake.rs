@@ -164,8 +164,8 @@ impl FakeApi {
                 let Some(mut object) = state.objects.get(&path).cloned() else { return not_found(&path) };
                 let uid = Some(object["metadata"]["uid"].clone());
                 if seen.body.is_array() {
-                    let patch: json_patch::Patch = serde_json::from_value(seen.body.clone()).unwrap();
-                    if let Err(error) = json_patch::patch(&mut object, &patch) {
+                    let operations: json_patch::Patch = serde_json::from_value(seen.body.clone()).unwrap();
+                    if let Err(error) = json_patch::patch(&mut object, &operations) {
                         return status(422, "", &error.to_string());
                     }
                 } else {
