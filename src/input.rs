@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::nesting;
 use serde_json::{Map, Value, json};
 
 use crate::{files, yaml};
@@ -209,7 +210,7 @@ fn parse_yaml(text: &str, origin: &str) -> Result<Vec<Value>, InputError> {
 
 fn parse_json(text: &str, origin: &str) -> Result<Vec<Value>, InputError> {
     let mut values = Vec::new();
-    for parsed in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+    for parsed in nesting::stream(text) {
         match parsed {
             Ok(Value::Null) => {}
             Ok(value) => values.push(value),
@@ -357,7 +358,7 @@ mod tests {
             ("json cut short", b"{\"a\": ", "f.json", "f.json[0]: line 1: "),
             ("yaml in a json file", b"a: 1\n", "f.json", "f.json[0]: line 1: "),
             ("neither", b"{\"a\": 1]", "f", "f[0]: line 1: "),
-            ("too deep", deep.as_bytes(), "f.json", "recursion limit"),
+            ("too deep", deep.as_bytes(), "f.json", "deeper than 512 levels"),
         ];
         for (rule, bytes, origin, part) in table {
             let message = parse_manifests(bytes, origin).unwrap_err().to_string();

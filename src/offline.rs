@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use plimsoll_core::admission::{AbsentNamespace, Context, Decision, Settings, decide};
+use plimsoll_core::admission::{AbsentNamespace, Context, Decision, Settings, decide, patch_to_json};
 use plimsoll_core::objects::{Fact, FactKey, Objects, read_manifest};
-use plimsoll_core::pod::{Pruned, defaulted};
+use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests, defaulted};
 use serde_json::Value;
 
 use crate::config::Config;
@@ -37,35 +37,42 @@ pub struct Offline {
     now: Timestamp,
     /// What was left out, and why. None of it disturbs the rest, as in a cluster.
     pub notes: Vec<String>,
+    /// Those of the notes that are about objects that cannot be read.
+    pub unreadable: Vec<String>,
 }
 
 impl Offline {
     /// Reads the manifests and the configuration's profiles.
     pub fn load(args: &ClusterArgs, config: &Config) -> Result<Self, InputError> {
+        Ok(Self::of(input::read_all(&args.objects)?, args.at, config))
+    }
+
+    /// The same of manifests that were read already.
+    pub fn of(documents: Vec<input::Document>, at: Option<Timestamp>, config: &Config) -> Self {
         let mut offline = Self {
             objects: Objects::default(),
-            settings: Settings {
-                excluded_namespaces: profiles::excluded_namespaces(config),
-                own_namespace: config.admission.own_namespace.clone(),
-                absent_namespace: AbsentNamespace::Exists,
-            },
+            settings: profiles::settings(config, AbsentNamespace::Exists),
             limit_ranges: BTreeMap::new(),
-            now: args.at.unwrap_or_else(Timestamp::now),
+            now: at.unwrap_or_else(Timestamp::now),
             notes: Vec::new(),
+            unreadable: Vec::new(),
         };
         offline.objects.set_file_profiles(profiles::of_file(config));
         let mut places: BTreeMap<FactKey, String> = BTreeMap::new();
-        for input::Document { value, origin } in input::read_all(&args.objects)? {
+        for input::Document { value, origin } in documents {
             match read_manifest(&value) {
                 Ok(Some(fact)) => offline.add(fact, value, &origin, &mut places),
                 Ok(None) => {
                     let meant = kinds::near_miss(&value).map(|meant| format!("{origin}: {meant}"));
                     offline.notes.extend(meant);
                 }
-                Err(error) => offline.notes.push(format!("{origin}: {error}")),
+                Err(error) => {
+                    offline.notes.push(format!("{origin}: {error}"));
+                    offline.unreadable.push(format!("{origin}: {error}"));
+                }
             }
         }
-        Ok(offline)
+        offline
     }
 
     /// Takes an object in; one that is there already gives way, as in a cluster to which both are applied.
@@ -89,6 +96,21 @@ impl Offline {
     pub fn decide(&self, pod: &Pruned<'_>, namespace: &str) -> Decision {
         let defaulted = self.defaulted(pod, namespace);
         decide(pod, namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
+    }
+
+    /// A pod as it would be stored: changed as [`decide`](Self::decide) says, and with what the API server fills in.
+    pub fn stored(&self, pod: &Value, namespace: &str) -> Value {
+        let mut stored = pod.clone();
+        let decision = self.decide(&Pruned::of(pod), namespace);
+        if let Ok(patch) = serde_json::from_slice::<json_patch::Patch>(&patch_to_json(&decision.answer.patch))
+            // The patch was checked against this pod before; what does not apply leaves it as it is.
+            && json_patch::patch(&mut stored, &patch).is_err()
+        {
+            stored.clone_from(pod);
+        }
+        default_requests(&mut stored);
+        default_from_limit_ranges(&mut stored, self.limit_ranges_of(namespace));
+        stored
     }
 
     /// A pod with what the API server would fill in.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use plimsoll_core::admission::{AbsentNamespace, Settings};
 use plimsoll_core::profile::{Profile, from_manifest};
 
 use crate::config::Config;
@@ -10,6 +11,16 @@ use crate::config::Config;
 /// The profiles of the configuration. All of them are good: a configuration with a bad one is refused.
 pub fn of_file(config: &Config) -> Vec<Arc<Profile>> {
     config.profiles.iter().filter_map(|profile| from_manifest(profile).ok()).map(Arc::new).collect()
+}
+
+/// What of the configuration decisions depend on.
+pub fn settings(config: &Config, absent_namespace: AbsentNamespace) -> Settings {
+    Settings {
+        excluded_namespaces: excluded_namespaces(config),
+        absent_namespace,
+        own_namespace: config.admission.own_namespace.clone(),
+        refuse_above_cluster: config.quota.refuse_above_cluster,
+    }
 }
 
 /// The namespaces whose pods are never touched: those of the configuration and the server's own.

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::kinds;
+
 /// Where the pod of a manifest stands in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodAt {
@@ -54,6 +56,24 @@ pub fn pod(manifest: &Value, at: PodAt) -> Value {
     });
     metadata.insert("ownerReferences".to_owned(), json!([owner]));
     json!({"metadata": metadata, "spec": template.get("spec")})
+}
+
+/// How messages name a manifest, and its namespace: that of the manifest, or else the default.
+pub fn title(manifest: &Value, default_namespace: &str) -> (String, String) {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let namespace = match text("/metadata/namespace") {
+        "" => default_namespace,
+        namespace => namespace,
+    };
+    let name = match text("/metadata/name") {
+        "" => format!("{}*", text("/metadata/generateName")),
+        name => name.to_owned(),
+    };
+    let title = match text("/kind") {
+        kind if kinds::is_cluster_scoped(kind) => format!("{kind} {name}"),
+        kind => format!("{kind} {namespace}/{name}"),
+    };
+    (title, namespace.to_owned())
 }
 
 /// The JSON pointer of the pod within the manifest; empty for the manifest itself.

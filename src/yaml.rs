@@ -4,6 +4,7 @@
 //! boolean, a whole-numbered float such as `1e3` or `1.0` is written as an integer. Anything else would make an
 //! answer given offline differ from the one given in a cluster.
 
+use plimsoll_core::nesting::MOST_NESTING;
 use serde_json::{Number, Value};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 
@@ -19,11 +20,11 @@ pub struct YamlError {
     pub message: String,
 }
 
-/// Nesting a manifest may have. Schemas inside CRDs are the deepest in practice and stay below half of it.
-const MAX_DEPTH: usize = 128;
+/// Nesting a manifest may have. Quota trees are the deepest; everything else stays below an eighth of it.
+const MAX_DEPTH: usize = MOST_NESTING;
 
 /// Stack for the parser: unoptimised it takes 23 KiB a level, more than a thread's usual 2 MiB allow.
-const STACK_BYTES: usize = 8 * 1024 * 1024;
+const STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Reads every document of a YAML stream; documents that are empty or null are left out.
 ///
@@ -181,11 +182,11 @@ mod tests {
     #[test]
     fn depth_is_bounded() {
         let nested = |depth: usize| format!("a: {}1{}\n", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse_documents(&nested(100)).is_ok());
+        assert!(parse_documents(&nested(500)).is_ok());
         assert!(parse_documents(&nested(100_000)).is_err());
         let block =
             |depth: usize| (0..depth).map(|i| format!("{}a:", " ".repeat(i))).collect::<Vec<_>>().join("\n");
-        assert!(parse_documents(&block(100)).is_ok());
+        assert!(parse_documents(&block(500)).is_ok());
         assert!(parse_documents(&block(3_000)).is_err());
     }
 }

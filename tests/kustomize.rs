@@ -154,7 +154,7 @@ fn rights_are_those_in_use() {
         right("events.k8s.io", "events", "create"),
         right("events.k8s.io", "events", "patch"),
     ]);
-    for kind in &WATCHED {
+    for kind in WATCHED.iter().filter(|kind| !kind.quota_only) {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
         used.extend(["list", "watch"].map(|verb| right(group, kind.plural, verb)));
     }
@@ -221,8 +221,7 @@ fn rights(role: &Value) -> BTreeSet<[String; 4]> {
 fn rights_of_quota_are_those_in_use() {
     let webhooks = "plimsoll-quota";
     let used = [
-        ("", "nodes", &["list", "watch"][..], ""),
-        ("", "pods", &["get", "list", "watch"], ""),
+        ("", "pods", &["get", "list", "watch"][..], ""),
         ("", "pods/eviction", &["create"], ""),
         ("", "replicationcontrollers", &["patch"], ""),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["get", "patch"], webhooks),
@@ -231,27 +230,28 @@ fn rights_of_quota_are_those_in_use() {
         ("apps", "replicasets", &["patch"], ""),
         ("apps", "statefulsets", &["patch"], ""),
         ("batch", "jobs", &["patch"], ""),
-        ("kueue.x-k8s.io", "resourceflavors", &["list", "watch"], ""),
-        ("scheduling.sigs.k8s.io", "elasticquotatrees", &["get", "list", "watch"], ""),
+        ("scheduling.sigs.k8s.io", "elasticquotatrees", &["get"], ""),
         ("scheduling.sigs.k8s.io", "elasticquotatrees/status", &["patch"], ""),
     ];
     let right = |group: &str, resource: &str, verb: &str, names: &str| {
         [group, resource, verb, names].map(str::to_owned)
     };
-    let used: BTreeSet<_> = used
+    let mut used: BTreeSet<_> = used
         .iter()
         .flat_map(|(group, resource, verbs, names)| {
             verbs.iter().map(move |verb| right(group, resource, verb, names))
         })
         .collect();
+    for kind in WATCHED.iter().filter(|kind| kind.quota_only) {
+        used.extend(["list", "watch"].map(|verb| right(kind.group(), kind.plural, verb, "")));
+    }
     assert_eq!(rights(&component("quota", "ClusterRole")[0]), used);
     let role = component("quota", "Role")[0].clone();
     assert_eq!(role["metadata"]["namespace"], "plimsoll-system");
-    let own = [("coordination.k8s.io", "leases"), ("plimsoll.dev", "quotaledgers")];
-    let own = own.iter().flat_map(|(group, resource)| {
-        ["create", "get", "update"].map(|verb| right(group, resource, verb, ""))
-    });
-    assert_eq!(rights(&role), own.collect());
+    let leases = ["create", "get", "update"].map(|verb| right("coordination.k8s.io", "leases", verb, ""));
+    let ledgers =
+        ["create", "get", "list", "update"].map(|verb| right("plimsoll.dev", "quotaledgers", verb, ""));
+    assert_eq!(rights(&role), leases.into_iter().chain(ledgers).collect());
 }
 
 #[test]

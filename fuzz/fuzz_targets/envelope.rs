@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
-use plimsoll_core::admission::{AbsentNamespace, Context, Settings, Stage, mutate, patch_to_json, read, validate, write};
+use plimsoll_core::admission::{
+    AbsentNamespace, Context, Settings, Stage, ValidateContext, mutate, patch_to_json, read, validate, write,
+};
 use plimsoll_core::objects::{Objects, read_manifest};
 use serde_json::{Value, json};
 
@@ -30,13 +32,17 @@ static OBJECTS: LazyLock<Objects> = LazyLock::new(|| {
 });
 
 fuzz_target!(|body: &[u8]| {
+    let settings = Settings {
+        excluded_namespaces: ["kube-system".to_owned()].into(),
+        absent_namespace: AbsentNamespace::Exists,
+        ..Settings::default()
+    };
     if let Ok(review) = read(body, Stage::Validate) {
-        let answer: Value = serde_json::from_slice(&write(&review, &validate(&review))).unwrap();
+        let context = ValidateContext { objects: &OBJECTS, settings: &settings, usage: None };
+        let answer: Value = serde_json::from_slice(&write(&review, &validate(&review, &context))).unwrap();
         assert!(answer["response"].get("patch").is_none(), "no patch at /validate");
     }
     let Ok(review) = read(body, Stage::Mutate) else { return };
-    let settings =
-        Settings { excluded_namespaces: ["kube-system".to_owned()].into(), absent_namespace: AbsentNamespace::Exists };
     let now: Timestamp = "2026-01-05T00:01:00Z".parse().unwrap();
     let context = Context { objects: &OBJECTS, settings: &settings, namespace: None, now, defaulted: None };
     let decision = mutate(&review, &context);

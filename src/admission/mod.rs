@@ -105,7 +105,10 @@ impl Engine {
             Ok(review) => review,
             Err(error) => return self.unreadable(Stage::Validate, &error),
         };
-        let answer = core::validate(&review);
+        let objects = self.objects.load_full();
+        let settings = self.settings.load_full();
+        let context = core::ValidateContext { objects: &objects, settings: &settings, usage: None };
+        let answer = core::validate(&review, &context);
         self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
         written(&review, &answer)
     }

@@ -13,6 +13,7 @@ mod man;
 mod manifests;
 mod mutate;
 mod output;
+mod quota;
 mod recommend;
 mod review;
 mod serve;
@@ -100,6 +101,7 @@ enum Command {
     Recommend(Box<recommend::Args>),
     Explain(explain::Args),
     Simulate(simulate::Args),
+    Quota(quota::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -116,6 +118,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Recommend(args) => recommend::run(&args, ctx),
         Command::Explain(args) => explain::run(&args, ctx),
         Command::Simulate(args) => simulate::run(&args, ctx),
+        Command::Quota(args) => quota::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::{CliError, Context, Exit, examples, explain, standard_input_once};
 use crate::input;
-use crate::kinds;
 use crate::offline::{self, Offline};
 use crate::template::{self, PodAt};
 
@@ -120,20 +119,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
 }
 
 fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged {
-    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let namespace = match text("/metadata/namespace") {
-        "" => default_namespace,
-        namespace => namespace,
-    }
-    .to_owned();
-    let name = match text("/metadata/name") {
-        "" => format!("{}*", text("/metadata/generateName")),
-        name => name.to_owned(),
-    };
-    let title = match text("/kind") {
-        kind if kinds::is_cluster_scoped(kind) => format!("{kind} {name}"),
-        kind => format!("{kind} {namespace}/{name}"),
-    };
+    let (title, namespace) = template::title(&manifest, default_namespace);
     let mut why_no_profile = Vec::new();
     let decision = template::find(&manifest).map(|at| {
         let pod = template::pod(&manifest, at);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use plimsoll_core::admission::{self as core, Answer, Context as Judged};
+use plimsoll_core::quota::usage_by_namespace;
 
 use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::input;
@@ -55,7 +56,12 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             let defaulted = review.object.as_ref().map(|pod| offline.defaulted(pod, &review.namespace));
             core::mutate(&review, &Judged { defaulted: defaulted.as_ref(), ..offline.context() }).answer
         }
-        Stage::Validate => core::validate(&review),
+        Stage::Validate => {
+            let Judged { objects, settings, .. } = offline.context();
+            let usage = usage_by_namespace(objects.pods().map(AsRef::as_ref));
+            let context = core::ValidateContext { objects, settings, usage: Some(&usage) };
+            core::validate(&review, &context)
+        }
     };
     ctx.out.write_all(&core::write(&review, &answer))?;
     writeln!(ctx.out)?;

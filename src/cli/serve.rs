@@ -340,11 +340,7 @@ impl Live {
 
 fn settings(config: &Config, standalone: bool) -> Settings {
     let absent_namespace = if standalone { AbsentNamespace::Exists } else { AbsentNamespace::Unknown };
-    Settings {
-        excluded_namespaces: profiles::excluded_namespaces(config),
-        own_namespace: config.admission.own_namespace.clone(),
-        absent_namespace,
-    }
+    profiles::settings(config, absent_namespace)
 }
 
 fn tls_options(config: &Config) -> TlsOptions {

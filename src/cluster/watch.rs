@@ -11,6 +11,7 @@ use futures_util::TryStreamExt as _;
 use kube::Client;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
+use plimsoll_core::nesting::{self, Deeper};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -102,6 +103,19 @@ struct Page<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
+/// An object of an event. It may be deeper than `serde_json` reads by itself: a quota tree is, and whoever may write one
+/// must not be able to hide it. What is deeper than anything should be is read as null.
+#[derive(Clone, Debug)]
+struct Watched(Value);
+
+impl<'de> Deserialize<'de> for Watched {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Skipping over the text of the object takes no stack.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        nesting::from_str(raw.get(), Deeper::Cut).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PageMetadata {
@@ -115,6 +129,8 @@ struct PageMetadata {
 pub(super) struct Collection {
     /// The path of the collection over all namespaces.
     pub(super) path: String,
+    /// Paths of older versions, asked for in turn where that one is not served.
+    pub(super) older_paths: Vec<String>,
     /// Its name in metrics and in the log.
     pub(super) kind: &'static str,
     /// Whether metadata is all that is wanted.
@@ -151,6 +167,8 @@ pub(super) struct Watch<R: Reader> {
     options: ClusterOptions,
     backoff: Backoff,
     failing: bool,
+    /// The path that is served.
+    served: String,
 }
 
 /// The receiver is gone: nobody wants to know any more.
@@ -166,7 +184,8 @@ impl<R: Reader> Watch<R> {
         options: ClusterOptions,
     ) -> Self {
         let backoff = Backoff::new(options.first_pause, options.longest_pause);
-        Self { client, collection, reader, changes, metrics, options, backoff, failing: false }
+        let served = collection.path.clone();
+        Self { client, collection, reader, changes, metrics, options, backoff, failing: false, served }
     }
 
     /// Lists and watches until nobody wants the changes any more.
@@ -211,9 +230,23 @@ impl<R: Reader> Watch<R> {
         }
     }
 
-    /// All objects of the kind, and the version at which they were all of them.
-    async fn list(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
-        let request = Request::new(&self.collection.path);
+    /// All objects of the kind, and the version at which they were all of them. Each time the preferred version of the
+    /// kind is asked for first: it may be new.
+    async fn list(&mut self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        self.served.clone_from(&self.collection.path);
+        let mut listed = self.list_served().await;
+        for path in self.collection.older_paths.clone() {
+            if listed.as_ref().err().and_then(WatchFailure::code) != Some(404) {
+                break;
+            }
+            self.served = path;
+            listed = self.list_served().await;
+        }
+        listed
+    }
+
+    async fn list_served(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        let request = Request::new(&self.served);
         let mut parameters = ListParams::default().limit(self.options.page_size);
         let mut items = Vec::new();
         loop {
@@ -228,7 +261,7 @@ impl<R: Reader> Watch<R> {
             let page: Page<'_> = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
             self.heard();
             for raw in page.items.into_iter().flatten() {
-                let object: Value = serde_json::from_str(raw.get()).map_err(WatchFailure::NoList)?;
+                let object = nesting::from_str(raw.get(), Deeper::Cut).map_err(WatchFailure::NoList)?;
                 items.extend(self.noted(self.reader.item(&object)).flatten());
             }
             let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
@@ -278,13 +311,13 @@ impl<R: Reader> Watch<R> {
         let seconds = 240 + u32::try_from(chance(Duration::from_secs(50)).as_secs()).unwrap_or_default();
         let limit = Duration::from_secs(u64::from(seconds)) + WATCH_MARGIN;
         let parameters = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
-        let request = Request::new(&self.collection.path);
+        let request = Request::new(&self.served);
         let request = if self.collection.metadata_only {
             request.watch_metadata(&parameters, version)?
         } else {
             request.watch(&parameters, version)?
         };
-        let events = timeout(ANSWER_TIMEOUT, self.client.request_events::<Value>(request))
+        let events = timeout(ANSWER_TIMEOUT, self.client.request_events::<Watched>(request))
             .await
             .map_err(|_| WatchFailure::Slow)??;
         let mut events = std::pin::pin!(events);
@@ -319,11 +352,11 @@ impl<R: Reader> Watch<R> {
                     Vec::new()
                 }
                 Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status).into()),
-                Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                Some(WatchEvent::Added(Watched(object)) | WatchEvent::Modified(Watched(object))) => {
                     note_version(version, &object);
                     self.noted(self.reader.put(&object)).flatten().into_iter().collect()
                 }
-                Some(WatchEvent::Deleted(object)) => {
+                Some(WatchEvent::Deleted(Watched(object))) => {
                     note_version(version, &object);
                     self.reader.gone(&object)
                 }
@@ -399,5 +432,35 @@ fn note_version(version: &mut String, object: &Value) {
         && !new.is_empty()
     {
         new.clone_into(version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::WatchEvent;
+
+    use super::Watched;
+
+    #[test]
+    fn objects_of_any_depth_are_read() {
+        for levels in [1, 100, 400, 300_000] {
+            let deep = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+            let line = format!(r#"{{"type":"ADDED","object":{{"kind":"K","spec":{deep}}}}}"#);
+            let event: WatchEvent<Watched> = serde_json::from_str(&line).unwrap();
+            let WatchEvent::Added(Watched(object)) = event else { panic!("{event:?}") };
+            assert_eq!(object.get("kind").and_then(serde_json::Value::as_str), Some("K"), "{levels}");
+            let mut depth = 0;
+            let mut at = object.get("spec").unwrap();
+            while let Some(below) = at.get(0) {
+                (at, depth) = (below, depth + 1);
+            }
+            assert_eq!(depth, levels.min(511), "{levels}");
+        }
+    }
+
+    #[test]
+    fn brackets_without_end_are_no_event() {
+        let line = format!(r#"{{"type":"ADDED","object":{}"#, "[".repeat(300_000));
+        assert!(serde_json::from_str::<WatchEvent<Watched>>(&line).is_err());
     }
 }

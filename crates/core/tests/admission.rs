@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use plimsoll_core::admission::{
-    AbsentNamespace, Answer, Context, EnvelopeError, Outcome, Settings, Skip, Stage, mutate, needs_namespace,
-    read, validate, write,
+    AbsentNamespace, Answer, Context, EnvelopeError, Outcome, Settings, Skip, Stage, ValidateContext, mutate,
+    needs_namespace, read, validate, write,
 };
 use plimsoll_core::objects::{Fact, Namespace, Objects};
 use serde_json::{Value, json};
@@ -576,7 +576,10 @@ fn profiles_are_judged_at_validate() {
             "resource": {"group": "plimsoll.dev", "version": "v1alpha1", "resource": "overcommitprofiles"}}});
         let body = review(&object, &merged(&kind, &over)).to_string();
         let review = read(body.as_bytes(), Stage::Validate).unwrap();
-        serde_json::from_slice::<Value>(&write(&review, &validate(&review))).unwrap()["response"].clone()
+        let (objects, settings) = (Objects::default(), settings());
+        let context = ValidateContext { objects: &objects, settings: &settings, usage: None };
+        serde_json::from_slice::<Value>(&write(&review, &validate(&review, &context))).unwrap()["response"]
+            .clone()
     };
     let bad = || profile(&json!({"mode": "on", "static": {"factors": {"cpu": "2", "gpu": "1"}}}));
     let good = judge(profile(&vector_spec()), json!({}));

@@ -48,11 +48,7 @@ impl Live {
             client,
             namespace: namespace.to_owned(),
             objects: Objects::default(),
-            settings: Settings {
-                excluded_namespaces: profiles::excluded_namespaces(config),
-                own_namespace: config.admission.own_namespace.clone(),
-                absent_namespace: AbsentNamespace::Unknown,
-            },
+            settings: profiles::settings(config, AbsentNamespace::Unknown),
             limit_ranges: Vec::new(),
             recommendations: Vec::new(),
             notes: Vec::new(),

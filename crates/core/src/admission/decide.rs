@@ -22,10 +22,12 @@ use crate::profile::{Candidate, GuaranteedPods, Mode, OptOut, Profile};
 pub struct Settings {
     /// Pods in these namespaces are never touched.
     pub excluded_namespaces: BTreeSet<String>,
-    /// The namespace that the server runs in: quota never holds there. Empty if there is none.
-    pub own_namespace: String,
     /// What a namespace is that was not seen.
     pub absent_namespace: AbsentNamespace,
+    /// The server's own namespace, which no quota tree may bind; empty if there is none.
+    pub own_namespace: String,
+    /// Whether a quota tree is refused whose root has more than the cluster.
+    pub refuse_above_cluster: bool,
 }
 
 /// What a namespace is that was not seen.

@@ -28,4 +28,4 @@ pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write
 pub use self_check::SelfCheckError;
 pub use shed::turn_away;
 pub use skip::Skip;
-pub use validate::validate;
+pub use validate::{ValidateContext, needs_usage, validate};

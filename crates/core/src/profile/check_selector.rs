@@ -1,8 +1,21 @@
 //! Checks label selectors, label keys and values, and names.
 
+use serde_json::Value;
+
+use crate::problem::Problem;
 use crate::profile::Selector;
 use crate::profile::reader::{Node, Reader, member, shown};
 use crate::profile::selector::{Operator, Requirement};
+
+/// The label selector of another object, which stands at `path` in it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read_selector(value: &Value, path: &str) -> Result<Selector, Vec<Problem>> {
+    let mut reader = Reader::default();
+    let selector = selector(&mut reader, &Node::root(value, path));
+    if reader.problems.is_empty() { Ok(selector) } else { Err(reader.problems) }
+}
 
 pub(super) fn selector(r: &mut Reader, node: &Node<'_>) -> Selector {
     let map = r.object(node, &["matchLabels", "matchExpressions"]);

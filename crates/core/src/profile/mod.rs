@@ -11,6 +11,7 @@ mod selector;
 
 pub use advice::advice;
 pub use check::{SPEC_FIELDS, from_manifest, from_spec};
+pub use check_selector::read_selector;
 pub use duration::{DurationError, parse_duration};
 pub use matching::{Candidate, ProfileSet};
 pub use model::{

@@ -4,10 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::problem::Problem;
-use crate::quota::{Amounts, MOST_PROBLEMS, NodeId, PODS, StoredTree, TREE_NAMESPACE, Tree, Used, shown};
+use crate::quota::{
+    Amounts, MOST_PROBLEMS, NodeId, PODS, QuotaPod, StoredTree, TREE_NAMESPACE, Tree, Used, shown,
+};
 
 /// What counted pods use, by namespace, with [`PODS`] of them.
 pub type UsageByNamespace = BTreeMap<Arc<str>, Amounts>;
+
+/// What the pods use that count.
+pub fn usage_by_namespace<'p>(pods: impl Iterator<Item = &'p QuotaPod>) -> UsageByNamespace {
+    let mut usage = UsageByNamespace::new();
+    for pod in pods.filter(|pod| pod.counts()) {
+        usage.entry(Arc::clone(&pod.namespace)).or_default().add(&pod.charge);
+    }
+    usage
+}
 
 /// Of how many namespaces a message tells.
 const NAMED: usize = 10;
@@ -143,9 +154,11 @@ impl TreePlace<'_> {
     /// T8
     fn position(&self, new: &StoredTree, judgement: &mut Judgement) {
         if new.namespace != TREE_NAMESPACE {
-            let namespace = if new.namespace.is_empty() { "this namespace" } else { &new.namespace };
-            let message =
-                format!("a tree has no effect in {namespace}; trees count in {TREE_NAMESPACE} only");
+            let message = if new.namespace.is_empty() {
+                format!("no namespace is given; a tree has an effect in {TREE_NAMESPACE} only")
+            } else {
+                format!("a tree has no effect in {}; it has one in {TREE_NAMESPACE} only", new.namespace)
+            };
             judgement.warnings.push(Problem::new("metadata.namespace", "T8", message));
             return;
         }

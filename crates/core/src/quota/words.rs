@@ -21,6 +21,8 @@ pub enum Outlook {
     ReclaimStarted,
     /// Its leaf owns the room, but nobody that may be evicted could make the whole of it.
     NoVictims,
+    /// Its leaf owns the room, but the configuration says that nobody is evicted.
+    ReclaimIsOff,
 }
 
 /// Clients get this many maxima in one message at most.
@@ -60,11 +62,16 @@ fn hint(tree: &Tree, leaf: NodeId, blocks: &[Block], outlook: Outlook) -> String
     }
     match (outlook, &tree.no_reclaim) {
         (Outlook::Waits, _) => {
-            "the leaf owns no more than its min, so the pod has to wait until other pods have gone".to_owned()
+            "above its min a leaf cannot reclaim, so the pod waits until other pods have gone".to_owned()
         }
         (_, Some(why)) => format!(
             "the room is within the leaf's min, but nothing is reclaimed while the tree has violations: {why}"
         ),
+        (Outlook::ReclaimIsOff, None) => {
+            "the room is within the leaf's min, but quota.reclaim.enabled is false; room that becomes free is held for \
+             it, retry"
+                .to_owned()
+        }
         (Outlook::ReclaimStarted, None) => {
             "the room is within the leaf's min: reclaim started, retry".to_owned()
         }
@@ -96,12 +103,10 @@ mod tests {
     use crate::resource::UNIT;
 
     fn tree() -> Tree {
-        let mut tree = Tree::new("t", "", 0, [Node { name: "root".into(), ..Node::default() }]);
-        let root = tree.id(0);
-        let leaf = Node { name: "a".into(), parent: root, ..Node::default() };
-        let root = Node { name: "root".into(), ..Node::default() };
-        tree = Tree::new("t", "", 0, [root, leaf]);
-        tree
+        let node = |name: &str, parent| Node { name: name.into(), parent, ..Node::default() };
+        // The id of the root is made by a tree.
+        let root = Tree::new("t", "", 0, [node("root", None)]).id(0);
+        Tree::new("t", "", 0, [node("root", None), node("a", root)])
     }
 
     #[test]
@@ -116,7 +121,7 @@ mod tests {
             requested: requested * UNIT,
             max: 20 * UNIT,
         };
-        let waits = "the leaf owns no more than its min, so the pod has to wait until other pods have gone";
+        let waits = "above its min a leaf cannot reclaim, so the pod waits until other pods have gone";
         for (rule, blocks, outlook, expected) in [
             (
                 "waits",
@@ -164,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_tree_with_violations_reclaims_nothing() {
-        let tree = Tree { no_reclaim: Some("T2 at root".to_owned()), ..tree() };
+        let mut tree = tree();
+        tree.no_reclaim = Some("T2 at root".to_owned());
         let text = refusal(&tree, tree.id(1).unwrap(), &[], Outlook::ReclaimStarted);
         assert!(text.ends_with("while the tree has violations: T2 at root"), "{text}");
     }

@@ -12,6 +12,7 @@
 mod alone;
 mod place;
 mod random;
+mod review;
 
 use plimsoll_core::quota::StoredTree;
 use serde_json::{Value, json};

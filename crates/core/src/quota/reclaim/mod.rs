@@ -15,6 +15,9 @@ use crate::quota::{Amounts, Block, NodeId, QuotaPod, Used};
 
 pub use candidates::{Candidates, NEVER_EVICTED_FROM};
 
+/// Namespaces and names of pods.
+pub type PodNames = HashSet<(Arc<str>, Arc<str>)>;
+
 /// A pod that is refused although its leaf owns what it asks for, and what there is to know for helping it.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
@@ -35,8 +38,8 @@ pub struct Situation<'a> {
     pub blocks: &'a [Block],
     /// Where pods may say that they must not be evicted.
     pub honour: &'a Honour,
-    /// Pods (namespace and name) that were tried and cannot be evicted now.
-    pub excluded: &'a HashSet<(Arc<str>, Arc<str>)>,
+    /// Pods that were tried and cannot be evicted now.
+    pub excluded: &'a PodNames,
 }
 
 /// What is to be done for a refused pod.
