@@ -73,8 +73,7 @@ pub async fn list(client: &Client) -> Result<(Option<u64>, Vec<Arc<QuotaPod>>), 
 pub async fn get(client: &Client, namespace: &str, name: &str) -> Result<Option<Arc<QuotaPod>>, WriteError> {
     let object = format!("{namespace}/{name}");
     let call = Call { verb: "get", kind: "Pod", resource: "pods", group: "", object: &object, bytes: 0 };
-    let request =
-        Request::new(format!("/api/v1/namespaces/{namespace}/pods")).get(name, &GetParams::default());
+    let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).get(name, &GetParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
         Ok(text) => {
             let pod: Value = serde_json::from_str(&text)

@@ -228,14 +228,8 @@ async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
     struct Metadata {
         name: String,
     }
-    let call = Call {
-        verb: "list",
-        kind: "QuotaLedger",
-        resource: "quotaledgers",
-        group: GROUP,
-        object: namespace,
-        bytes: 0,
-    };
+    let call =
+        Call { verb: "list", kind: "QuotaLedger", resource: "quotaledgers", group: GROUP, object: namespace, bytes: 0 };
     let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/quotaledgers");
     let request = Request::new(path).list_metadata(&ListParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
