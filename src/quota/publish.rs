@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams};
+use plimsoll_core::nesting;
 use plimsoll_core::problem::join;
 use plimsoll_core::quota::ledger::Ledger;
 use plimsoll_core::quota::{Amounts, StoredTree, TREE_NAMESPACE, Tree, report};
@@ -203,7 +204,7 @@ async fn status_of(client: &Client, tree: &Tree) -> Option<Value> {
     let request = Request::new(path).get(&tree.name, &GetParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
         Ok(text) => {
-            let object: Value = plimsoll_core::nesting::from_slice(text.as_bytes()).ok()?;
+            let object: Value = nesting::from_str(&text, nesting::Deeper::Cut).ok()?;
             Some(object.get("status").cloned().unwrap_or_else(|| json!({})))
         }
         Err(error) => {
@@ -228,8 +229,14 @@ async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
     struct Metadata {
         name: String,
     }
-    let call =
-        Call { verb: "list", kind: "QuotaLedger", resource: "quotaledgers", group: GROUP, object: namespace, bytes: 0 };
+    let call = Call {
+        verb: "list",
+        kind: "QuotaLedger",
+        resource: "quotaledgers",
+        group: GROUP,
+        object: namespace,
+        bytes: 0,
+    };
     let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/quotaledgers");
     let request = Request::new(path).list_metadata(&ListParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {

@@ -122,8 +122,8 @@ pub fn write(review: &Review<'_>, answer: &Answer) -> Vec<u8> {
     write_to(review.version, review.uid, answer)
 }
 
-/// The same where nothing more is known of the review.
-pub(super) fn write_to(version: Version, uid: &RawValue, answer: &Answer) -> Vec<u8> {
+/// The same, where of the review only what is echoed is kept.
+pub fn write_to(version: Version, uid: &RawValue, answer: &Answer) -> Vec<u8> {
     let patch =
         (!answer.patch.is_empty() && answer.denial.is_none()).then(|| patch_text(&answer.patch)).flatten();
     let warnings: Vec<String> = answer.warnings.iter().map(|text| presentable(text)).take(WARNINGS).collect();
