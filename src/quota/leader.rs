@@ -17,9 +17,7 @@ use super::admission::{ReadFailure, read};
 use super::publish::Publisher;
 use super::room::Room;
 use super::store::{LedgerStore, LedgerVersion};
-use super::{
-    ClusterLedgerStore, Events, Evictor, Retrier, StatusWriter, WebhookKeeper, content, pods,
-};
+use super::{ClusterLedgerStore, Events, Evictor, Retrier, StatusWriter, WebhookKeeper, content, pods};
 use crate::cluster::{self, ClusterOptions, PodChange, Snapshots, WriteError, chance};
 use crate::config;
 use crate::metrics::{ClaimEvent, Metrics};
@@ -59,9 +57,10 @@ pub fn ledger_store(client: Client, parts: &Parts, limit: Duration) -> ClusterLe
 
 /// Leads until `token` is cancelled, or another leader has taken over.
 pub async fn lead(client: Client, parts: Parts, token: CancellationToken) {
+    let leader = Leader::new(client, parts);
     tokio::select! {
         () = token.cancelled() => {}
-        () = Leader::new(client, parts).run(&token) => {}
+        () = leader.run(&token) => {}
     }
 }
 
@@ -166,7 +165,9 @@ impl Leader {
 
     fn complain(&self, failure: &ReadFailure) {
         match failure {
-            ReadFailure::Store(error) => tracing::warn!(%error, "the quota ledger cannot be kept; trying again"),
+            ReadFailure::Store(error) => {
+                tracing::warn!(%error, "the quota ledger cannot be kept; trying again")
+            }
             ReadFailure::Content(message) => tracing::error!(message, "the quota ledger cannot be used"),
         }
     }
@@ -277,7 +278,8 @@ impl Leader {
     async fn raise_epoch(&self, stored: &StoredTree, had_ledger: bool) -> Result<(u64, bool), ReadFailure> {
         let tree = &stored.tree;
         // No leader of a ledger that was lost can have had this epoch.
-        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since_1970 =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         loop {
             let found = self.read(tree).await?;
             let written = match found {
@@ -295,7 +297,11 @@ impl Leader {
             };
             match written {
                 Ok(done) => return Ok(done),
-                Err(WriteError::Conflict { .. } | WriteError::AlreadyExists { .. } | WriteError::NotFound { .. }) => {
+                Err(
+                    WriteError::Conflict { .. }
+                    | WriteError::AlreadyExists { .. }
+                    | WriteError::NotFound { .. },
+                ) => {
                     sleep(chance(PACE)).await;
                 }
                 Err(error) => return Err(ReadFailure::Store(error)),

@@ -34,7 +34,7 @@ struct PageMetadata {
 
 /// A pod of a watch or a list. One that cannot be counted is no pod that the API server has stored; it is told and
 /// passed over.
-pub fn read(pod: &Value) -> Option<Arc<QuotaPod>> {
+pub(super) fn read(pod: &Value) -> Option<Arc<QuotaPod>> {
     QuotaPod::read(pod)
         .inspect_err(|error| tracing::warn!(%error, "a pod cannot be counted"))
         .ok()
@@ -45,7 +45,7 @@ pub fn read(pod: &Value) -> Option<Arc<QuotaPod>> {
 ///
 /// # Errors
 /// See [`WriteError::next`].
-pub async fn list(client: &Client) -> Result<(Option<u64>, Vec<Arc<QuotaPod>>), WriteError> {
+pub(super) async fn list(client: &Client) -> Result<(Option<u64>, Vec<Arc<QuotaPod>>), WriteError> {
     let call = Call { verb: "list", kind: "Pod", resource: "pods", group: "", object: "", bytes: 0 };
     let request = Request::new("/api/v1/pods");
     let mut parameters = ListParams::default().limit(PAGE);
@@ -70,10 +70,11 @@ pub async fn list(client: &Client) -> Result<(Option<u64>, Vec<Arc<QuotaPod>>), 
 ///
 /// # Errors
 /// See [`WriteError::next`].
-pub async fn get(client: &Client, namespace: &str, name: &str) -> Result<Option<Arc<QuotaPod>>, WriteError> {
+pub(super) async fn get(client: &Client, namespace: &str, name: &str) -> Result<Option<Arc<QuotaPod>>, WriteError> {
     let object = format!("{namespace}/{name}");
     let call = Call { verb: "get", kind: "Pod", resource: "pods", group: "", object: &object, bytes: 0 };
-    let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).get(name, &GetParams::default());
+    let request =
+        Request::new(format!("/api/v1/namespaces/{namespace}/pods")).get(name, &GetParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
         Ok(text) => {
             let pod: Value = serde_json::from_str(&text)

@@ -8,9 +8,9 @@ use plimsoll_core::quota::keeper::{Keeper, Wanted};
 use plimsoll_core::quota::ledger::{Claimant, Ledger};
 use plimsoll_core::quota::{Honour, Plan, Situation, Victim, plan};
 
-use super::evict::Mode;
 use super::events::{self, News};
-use super::{Evicted, Events, Evictor, OwnerRetry, Retrier};
+use super::evict::Mode;
+use super::{Events, Evicted, Evictor, OwnerRetry, Retrier};
 
 /// Reservations that have been without a pod for longer than this, in milliseconds, cause no eviction.
 const UNSEEN_MS: u64 = 5_000;
@@ -46,7 +46,11 @@ impl Room {
         let owner = owner_of(claimant);
         match self.retrier.tell(&claimant.namespace, &owner, &format!("{now}")).await {
             Ok(OwnerRetry::Told) => {
-                tracing::info!(namespace = claimant.namespace, owner = claimant.name, "room is free, told to retry");
+                tracing::info!(
+                    namespace = claimant.namespace,
+                    owner = claimant.name,
+                    "room is free, told to retry"
+                );
             }
             Ok(OwnerRetry::Gone | OwnerRetry::Unpatchable) => {}
             Err(error) => tracing::warn!(%error, "the owner of a claim cannot be told to retry"),
@@ -76,7 +80,8 @@ impl Room {
                         "no pods that may be evicted would make room for {}; room that becomes free is held for it",
                         wanted.claim.charge
                     );
-                    self.tell_owner(&wanted.claim.claimant, News::Warning, "QuotaReclaimImpossible", &note).await;
+                    self.tell_owner(&wanted.claim.claimant, News::Warning, "QuotaReclaimImpossible", &note)
+                        .await;
                     return;
                 }
                 Plan::Victims(victims) => victims,
@@ -112,7 +117,12 @@ impl Room {
                         }
                     }
                     Evicted::Refused { message } => {
-                        tracing::debug!(namespace = &*pod.namespace, pod = &*pod.name, message, "not evicted");
+                        tracing::debug!(
+                            namespace = &*pod.namespace,
+                            pod = &*pod.name,
+                            message,
+                            "not evicted"
+                        );
                         excluded.insert(exclude);
                         return false;
                     }
@@ -140,7 +150,10 @@ impl Room {
             claimant.kind, claimant.namespace, claimant.name, wanted.claim.charge
         );
         self.events.publish(&events::of_pod(pod), News::Warning, "QuotaReclaimed", "Evict", &note).await;
-        let note = format!("pod {}/{} was evicted to make room for {}", pod.namespace, pod.name, wanted.claim.charge);
+        let note = format!(
+            "pod {}/{} was evicted to make room for {}",
+            pod.namespace, pod.name, wanted.claim.charge
+        );
         self.tell_owner(claimant, News::Normal, "QuotaReclaim", &note).await;
     }
 

@@ -23,6 +23,8 @@ pub struct Door {
     pub queue: Queue,
     /// Where the ledger is.
     pub store: ClusterLedgerStore,
+    /// Whether borrowers are evicted for whoever is refused what it owns.
+    pub reclaims: bool,
 }
 
 /// Opens the door, and decides about who comes through it until nobody holds it any more.
@@ -31,7 +33,7 @@ pub fn open(client: &Client, parts: &Parts) -> (Door, impl Future<Output = ()> +
     let store = ledger_store(client.clone(), parts, budget);
     let (queue, decider) =
         admission::queue(store.clone(), parts.snapshots.current(), Arc::clone(&parts.metrics), budget);
-    (Door { queue, store }, decider.run())
+    (Door { queue, store, reclaims: parts.config.reclaim.enabled }, decider.run())
 }
 
 /// Waits for the lease, and leads while it is held, until `cancelled`.

@@ -1,13 +1,15 @@
 //! The API server as scenarios see it: objects are JSON, refusals are messages.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use futures_util::{Stream, StreamExt as _};
 use http::Request;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams,
+    PostParams, WatchEvent, WatchParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -19,6 +21,8 @@ use super::tools::Kubectl;
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
+    /// Never asks again by itself, whatever the API server answers.
+    once: Client,
     pub(crate) kubectl: Kubectl,
 }
 
@@ -26,7 +30,7 @@ pub(crate) struct Cluster {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Kinds without a namespace among those the scenarios use.
-const CLUSTER_SCOPED: [&str; 10] = [
+const CLUSTER_SCOPED: [&str; 12] = [
     "APIService",
     "Namespace",
     "Node",
@@ -37,13 +41,17 @@ const CLUSTER_SCOPED: [&str; 10] = [
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
     "PriorityClass",
+    "ResourceFlavor",
+    "RuntimeClass",
 ];
 
 impl Cluster {
     pub(crate) async fn connect(kubeconfig: &Path, kubectl: Kubectl) -> Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        Ok(Self { client: Client::try_from(config)?, kubectl })
+        let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config.clone())?;
+        config.default_retry = false;
+        Ok(Self { client, once: Client::try_from(config)?, kubectl })
     }
 
     /// Whether the API server calls itself ready.
@@ -79,6 +87,16 @@ impl Cluster {
         value(created.map_err(|error| refusal(&format!("create {target}"), error))?)
     }
 
+    /// Creates it in one attempt; the inner error is the API server's "no".
+    pub(crate) async fn attempt(&self, object: &Value) -> Result<Result<Value, Refused>> {
+        let target = Target::of(object)?;
+        let api = target.api(&self.once);
+        match api.create(&PostParams::default(), &serde_json::from_value(object.clone())?).await {
+            Ok(created) => Ok(Ok(value(created)?)),
+            Err(error) => refusal(&format!("create {target}"), error).downcast::<Refused>().map(Err),
+        }
+    }
+
     /// The message with which the API server refuses to create `object`.
     pub(crate) async fn create_refused(&self, object: &Value) -> Result<String> {
         match self.create(object).await {
@@ -104,6 +122,32 @@ impl Cluster {
         let change = Patch::Merge(json!({"status": change}));
         let patched = self.api(&target).patch_status(target.name()?, &PatchParams::default(), &change).await;
         value(patched.map_err(|error| refusal(&format!("patch the status of {target}"), error))?)
+    }
+
+    /// Merges `change` into the pod as `kubectl patch --subresource=resize` does, in one attempt.
+    pub(crate) async fn resize(&self, pod: &Value, change: &Value) -> Result<Result<Value, Refused>> {
+        let target = Target::of(pod)?;
+        let patch = Patch::Strategic(change);
+        let api = target.api(&self.once);
+        match api.patch_subresource("resize", target.name()?, &PatchParams::default(), &patch).await {
+            Ok(resized) => Ok(Ok(value(resized)?)),
+            Err(error) => refusal(&format!("resize {target}"), error).downcast::<Refused>().map(Err),
+        }
+    }
+
+    /// All objects of a kind and, from then on, what happens to them, in the order in which it happens.
+    pub(crate) async fn follow(&self, version: &str, kind: &str) -> Result<(Vec<Value>, Happenings)> {
+        let api = self.api(&Target::new(version, kind, None, None));
+        let list = api.list(&ListParams::default()).await?;
+        let from = list.metadata.resource_version.context("the list has no version")?;
+        let params = WatchParams::default().timeout(290);
+        let events = api.watch(&params, &from).await?.map(|event| match event? {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => Ok(Happening::Is(value(object)?)),
+            WatchEvent::Deleted(object) => Ok(Happening::Gone(value(object)?)),
+            WatchEvent::Bookmark(_) => Ok(Happening::Nothing),
+            WatchEvent::Error(status) => Err(anyhow!("the watch ended: {}", status.message)),
+        });
+        Ok((list.items.into_iter().map(value).collect::<Result<_>>()?, Box::pin(events)))
     }
 
     async fn patch(&self, object: &Value, params: &PatchParams, patch: &Patch<&Value>) -> Result<Value> {
@@ -146,12 +190,18 @@ impl Cluster {
     }
 
     fn api(&self, target: &Target) -> Api<DynamicObject> {
-        match &target.namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &target.resource),
-            None => Api::all_with(self.client.clone(), &target.resource),
-        }
+        target.api(&self.client)
     }
 }
+
+/// What happens to an object.
+pub(crate) enum Happening {
+    Is(Value),
+    Gone(Value),
+    Nothing,
+}
+
+pub(crate) type Happenings = Pin<Box<dyn Stream<Item = Result<Happening>> + Send>>;
 
 /// The API server's "no".
 #[derive(Debug, thiserror::Error)]
@@ -194,6 +244,13 @@ impl Target {
             bail!("no namespace in {object}");
         }
         Ok(Self::new(version, kind, namespace, text("/metadata/name")))
+    }
+
+    fn api(&self, client: &Client) -> Api<DynamicObject> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &self.resource),
+            None => Api::all_with(client.clone(), &self.resource),
+        }
     }
 
     fn name(&self) -> Result<&str> {

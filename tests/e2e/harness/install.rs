@@ -31,9 +31,19 @@ pub(crate) fn render(cluster: &Cluster, folder: &str) -> Result<Vec<Value>> {
 
 /// The objects that were applied, in order.
 pub(crate) async fn install(cluster: &Cluster, endpoint: &Endpoint<'_>) -> Result<Vec<Value>> {
+    let objects = render(cluster, BASE)?;
+    apply(cluster, endpoint, objects).await
+}
+
+/// Applies what a manifest says; webhooks last, when their objects can be made.
+pub(crate) async fn apply(
+    cluster: &Cluster,
+    endpoint: &Endpoint<'_>,
+    objects: Vec<Value>,
+) -> Result<Vec<Value>> {
     let mut applied = Vec::new();
     let mut webhooks = Vec::new();
-    for mut object in render(cluster, BASE)? {
+    for mut object in objects {
         match object["kind"].as_str().unwrap_or_default() {
             // The replicas are processes of this run, configured by it; scenario `manifests` checks these kinds.
             "Deployment" | "PodDisruptionBudget" | "NetworkPolicy" | "ConfigMap" => continue,

@@ -39,13 +39,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a replica and adds it to the Service, which sends it connections once it is ready. With `recommender`,
-    /// the section of that name, it also makes recommendations.
+    /// Starts a replica and adds it to the Service, which sends it connections once it is ready. `more` are further
+    /// sections of its configuration; with them it also answers questions at `api`.
     pub(crate) fn start(
         setup: &ServerSetup,
         service: &Service,
         name: &str,
-        recommender: Option<&Value>,
+        more: Option<&Value>,
     ) -> Result<Self> {
         let [admission, probes, api] =
             free_ports()?.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -61,16 +61,16 @@ impl Server {
             "api": {"address": "127.0.0.1:0"},
             "log": {"level": "info,plimsoll=debug"},
         });
-        if let Some(recommender) = recommender {
-            config["recommender"] = recommender.clone();
+        if let Some(more) = more {
             config["api"] = json!({"address": api});
+            json_patch::merge(&mut config, more);
         }
         // JSON is YAML.
         let file = setup.dir.join(format!("{name}.yaml"));
         fs::write(&file, config.to_string())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.arg("serve").arg("--config").arg(&file).arg("--kubeconfig").arg(&setup.kubeconfig);
-        command.env("POD_NAMESPACE", super::install::NAMESPACE).env("POD_NAME", name);
+        command.env("POD_NAMESPACE", super::install::NAMESPACE).env("POD_NAME", name).env("HOSTNAME", name);
         let process = Process::start(name, &mut command, &setup.dir)?;
         service.add(name, admission, probes);
         Ok(Self { name: name.into(), admission, probes, api, process, service: service.clone() })
@@ -122,16 +122,20 @@ impl Server {
 
     /// The sum of a metric's samples whose line has all of `labels`.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
-        let (code, text) = http_get(self.probes, "/metrics").await?;
-        ensure!(code == 200, "/metrics: {code}");
-        let of_name = |line: &&str| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
-                && labels.iter().all(|label| line.contains(label))
-        };
-        let values =
-            text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(values.sum())
+        metric(self.probes, name, labels).await
     }
+}
+
+/// [`Server::metric`] of the replica with these probes.
+pub(crate) async fn metric(probes: SocketAddr, name: &str, labels: &[&str]) -> Result<f64> {
+    let (code, text) = http_get(probes, "/metrics").await?;
+    ensure!(code == 200, "/metrics: {code}");
+    let of_name = |line: &&str| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+            && labels.iter().all(|label| line.contains(label))
+    };
+    let values = text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    Ok(values.sum())
 }
 
 impl Drop for Server {

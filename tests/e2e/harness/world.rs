@@ -49,7 +49,7 @@ pub(crate) struct World {
     pub(crate) listen: Ipv4Addr,
     control_plane: RefCell<Option<ControlPlane>>,
     usage: Mutex<Usage>,
-    installed: Vec<Value>,
+    installed: RefCell<Vec<Value>>,
     /// To be removed after the scenario, last first.
     litter: RefCell<Vec<Value>>,
     started: Cell<u32>,
@@ -83,7 +83,7 @@ impl World {
             listen,
             control_plane: RefCell::new(control_plane),
             usage: Mutex::default(),
-            installed,
+            installed: RefCell::new(installed),
             litter: RefCell::default(),
             started: Cell::default(),
             dir,
@@ -100,13 +100,14 @@ impl World {
     pub(crate) async fn start_recommender(&self, more: &Value) -> Result<Server> {
         let mut section = json!({"enabled": true, "scanInterval": "1s", "checkpointInterval": "10s"});
         json_patch::merge(&mut section, more);
-        self.start(Some(&section)).await
+        self.start(Some(&json!({"recommender": section}))).await
     }
 
-    async fn start(&self, recommender: Option<&Value>) -> Result<Server> {
+    /// [`World::start_server`] with further sections of its configuration.
+    pub(crate) async fn start(&self, more: Option<&Value>) -> Result<Server> {
         let number = self.started.replace(self.started.get() + 1);
         let name = format!("server-{number}");
-        let mut server = Server::start(&self.setup, &self.service, &name, recommender)?;
+        let mut server = Server::start(&self.setup, &self.service, &name, more)?;
         server.routed().await?;
         Ok(server)
     }
@@ -182,7 +183,7 @@ impl World {
         self.stop_metrics_server().await;
         if self.control_plane.borrow().is_none() {
             // Somebody else's cluster is left as it was found.
-            for object in self.installed.iter().rev() {
+            for object in self.installed.take().iter().rev() {
                 self.cluster.delete(object).await?;
             }
         }
@@ -217,6 +218,20 @@ impl World {
         let ca = self.authority.pem();
         let endpoint = Endpoint { host: &self.host, port: self.service.port(), ca: &ca };
         install::reinstall_webhook(&self.cluster, &endpoint, folder).await
+    }
+
+    /// Installs these objects too, until the end of the run.
+    pub(crate) async fn install_more(&self, objects: Vec<Value>, endpoint: &Endpoint<'_>) -> Result<()> {
+        let more = install::apply(&self.cluster, endpoint, objects).await?;
+        let mut installed = self.installed.borrow_mut();
+        for object in more {
+            let is =
+                |there: &Value| there["kind"] == object["kind"] && there["metadata"] == object["metadata"];
+            if !installed.iter().any(is) {
+                installed.push(object);
+            }
+        }
+        Ok(())
     }
 
     /// A namespace of the scenario's own, with the label `SCENARIO: name`.

@@ -6,6 +6,7 @@ mod manifests;
 mod opt_out;
 mod pods;
 mod profiles;
+mod quota;
 mod recommendations;
 mod recommender;
 mod reinvocation;
@@ -15,6 +16,11 @@ mod workloads;
 use futures_util::FutureExt;
 
 use crate::runner::Scenario;
+use quota::{
+    concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
+    outage as quota_outage, reclaim as quota_reclaim, resize as quota_resize, status as quota_status,
+    trees as quota_trees, verdicts as quota_verdicts, walk as quota_walk,
+};
 
 macro_rules! scenarios {
     ($($module:ident: $($name:ident),+ $(,)?;)+) => {
@@ -43,6 +49,17 @@ pub(crate) fn all() -> Vec<Scenario> {
             rollout_adds_nothing, granularities, kills_raise_memory;
         recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history,
             explained, container_renamed;
+        quota_walk: four_deployments;
+        quota_verdicts: vectors, two_namespaces_in_a_leaf, dry_runs;
+        quota_concurrency: last_slot, burst, twice_the_same_name, replicas_die, others_are_not_slowed;
+        quota_reclaim: victims, disruption_budgets, two_owners_at_once, freed_room_is_held, labels_of_borrowers;
+        quota_trees: edited_under_load, wrong_ones_refused, not_from_under_its_pods;
+        quota_ledger: deleted, vanished, damaged;
+        quota_outage: nobody_there;
+        quota_resize: in_place;
+        quota_flavors: affinity, refused, scheduled;
+        quota_status: used, events, selectors;
+        quota_input: large_and_deep;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

@@ -1,0 +1,45 @@
+//! Elastic quota. Each scenario has the cluster's one tree while it runs.
+
+pub(super) mod concurrency;
+pub(super) mod flavors;
+pub(super) mod input;
+pub(super) mod ledger;
+pub(super) mod outage;
+pub(super) mod reclaim;
+pub(super) mod resize;
+pub(super) mod status;
+pub(super) mod trees;
+pub(super) mod verdicts;
+pub(super) mod walk;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::harness::objects::is_running;
+use crate::harness::{World, until};
+
+/// Waits until an object that is made now is younger than this one: times of creation are whole seconds.
+async fn next_second(object: &Value) -> Result<()> {
+    let created = object["metadata"]["creationTimestamp"].as_str().context("not created")?;
+    let created: Timestamp = created.parse()?;
+    until("the next second", async || Ok((Timestamp::now().as_second() > created.as_second()).then_some(())))
+        .await
+}
+
+/// Waits until so many pods of a namespace run, and gives them.
+async fn run(world: &World, namespace: &str, count: usize) -> Result<Vec<Value>> {
+    until(format!("{count} running pods in {namespace}"), async || {
+        let mut pods = world.cluster.list("v1", "Pod", Some(namespace), "").await?;
+        pods.retain(is_running);
+        Ok((pods.len() == count).then_some(pods))
+    })
+    .await
+}
+
+/// The conditions of an object's status that say `kind`, as `status: message`.
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<(&'a str, &'a str)> {
+    let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
+    let found = all.find(|condition| condition["type"] == kind)?;
+    Some((found["status"].as_str()?, found["message"].as_str().unwrap_or_default()))
+}
