@@ -46,6 +46,61 @@ fn the_shipped_file_is_up_to_date() {
 }
 
 #[test]
+fn the_flavor_of_clusters_without_kueue_is_a_file_of_its_own() {
+    let file = "webhook-config/components/resourceflavor-crd/crd.yaml";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let text = crd::resource_flavor_yaml().unwrap();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let shipped = std::fs::read_to_string(&path).unwrap();
+    assert!(shipped == text, "{file} is out of date; run `UPDATE=1 cargo test --test crds`");
+    let flavor = crd::resource_flavor();
+    assert_eq!(flavor["spec"]["scope"], "Cluster");
+    let versions = flavor["spec"]["versions"].as_array().unwrap();
+    let named: Vec<(&str, bool)> = versions
+        .iter()
+        .map(|version| (version["name"].as_str().unwrap(), version["storage"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(named, [("v1beta1", false), ("v1beta2", true)]);
+    let spec = at(&versions[1]["schema"]["openAPIV3Schema"], "spec")["properties"].as_object().unwrap();
+    let fields: Vec<&str> = spec.keys().map(String::as_str).collect();
+    assert_eq!(fields, ["nodeLabels", "nodeTaints", "tolerations", "topologyName"]);
+}
+
+/// What a tree may say is for the webhook to judge: a closed schema would drop a field before anybody sees it.
+#[test]
+fn the_schema_of_quota_trees_is_open() {
+    fn check(node: &Value, levels: usize) -> usize {
+        assert_eq!(node["x-kubernetes-preserve-unknown-fields"], true, "level {levels}");
+        assert_eq!(node["type"], "object", "level {levels}");
+        if node.get("properties").is_none() {
+            return levels;
+        }
+        for amounts in ["min", "max"] {
+            let open = &node["properties"][amounts]["additionalProperties"];
+            assert_eq!(*open, json!({"x-kubernetes-preserve-unknown-fields": true}), "level {levels}");
+        }
+        for field in ["name", "namespaces", "min", "max", "attributes", "children"] {
+            assert_eq!(node["properties"][field]["nullable"], true, "{field} at level {levels}");
+        }
+        check(&node["properties"]["children"]["items"], levels + 1)
+    }
+    let schema = schema("ElasticQuotaTree");
+    assert_eq!(check(at(&schema, "spec.root"), 0), 8);
+    assert_eq!(check(at(&schema, "status.root"), 0), 8);
+    for field in ["used", "request"] {
+        assert_eq!(at(&schema, &format!("status.root.{field}"))["type"], "object");
+    }
+    let definitions = crd::definitions().unwrap();
+    let tree = definitions.last().unwrap();
+    assert_eq!(tree["metadata"]["name"], "elasticquotatrees.scheduling.sigs.k8s.io");
+    let approved = tree["metadata"]["annotations"]["api-approved.kubernetes.io"].as_str().unwrap();
+    assert!(approved.starts_with("unapproved"), "an API server refuses the group without it");
+    assert!(tree.to_string().len() < 16_000, "{}", tree.to_string().len());
+}
+
+#[test]
 fn the_schema_has_the_fields_that_core_reads() {
     let schema = schema("OvercommitProfile");
     for (path, fields) in SPEC_FIELDS {
@@ -63,7 +118,10 @@ fn names_scopes_and_columns() {
         let columns = version["additionalPrinterColumns"].as_array().unwrap();
         columns.iter().map(|column| column["name"].as_str().unwrap().to_owned()).collect()
     };
-    let [profile, recommendation, checkpoint, ledger] = &definitions[..] else { panic!("four kinds") };
+    let [profile, recommendation, checkpoint, ledger, tree] = &definitions[..] else { panic!("five kinds") };
+    assert_eq!(tree["spec"]["scope"], "Namespaced");
+    assert_eq!(tree["spec"]["names"]["shortNames"], json!(["eqtree"]));
+    assert_eq!(columns(tree), ["CPU", "Max-CPU", "Memory", "Max-Memory", "Age"]);
     let has_status = |definition: &Value| {
         definition["spec"]["versions"][0]["subresources"].get("status") == Some(&json!({}))
     };

@@ -4,6 +4,7 @@
 //! `plimsoll_core::admission` and writes the answer. It takes no lock and, but for that one bounded read, does no
 //! I/O.
 
+mod quota;
 mod totals;
 
 use std::future::Future;
@@ -21,7 +22,8 @@ use plimsoll_core::admission::{
 use plimsoll_core::objects::{Namespace, Objects};
 
 use crate::metrics::{Metrics, NamespaceRead, Operation};
-use crate::server::{Admission, Reply, Stage, status_reply};
+use crate::quota::run::Door;
+use crate::server::{Admission, Answered, Reply, Stage, status_reply};
 
 /// Reads one namespace from the API server, within a short time.
 pub trait NamespaceReader: Send + Sync {
@@ -59,6 +61,7 @@ pub struct Engine {
     objects: Arc<ArcSwap<Objects>>,
     settings: Arc<ArcSwap<Settings>>,
     namespaces: Option<Arc<dyn NamespaceReader>>,
+    quota: Option<Door>,
     metrics: Arc<Metrics>,
 }
 
@@ -71,7 +74,13 @@ impl Engine {
         namespaces: Option<Arc<dyn NamespaceReader>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { objects, settings, namespaces, metrics }
+        Self { objects, settings, namespaces, quota: None, metrics }
+    }
+
+    /// The same engine, that asks the ledger about pods in bound namespaces.
+    #[must_use]
+    pub fn with_quota(self, door: Option<Door>) -> Self {
+        Self { quota: door, ..self }
     }
 
     async fn mutate(&self, body: &[u8]) -> Reply {
@@ -100,17 +109,27 @@ impl Engine {
         written(&review, &decision.answer)
     }
 
-    fn validate(&self, body: &[u8]) -> Reply {
+    async fn validate(&self, body: &[u8]) -> Answered {
         let review = match core::read(body, Stage::Validate) {
             Ok(review) => review,
-            Err(error) => return self.unreadable(Stage::Validate, &error),
+            Err(error) => return Answered::Now(self.unreadable(Stage::Validate, &error)),
         };
         let objects = self.objects.load_full();
         let settings = self.settings.load_full();
-        let context = core::ValidateContext { objects: &objects, settings: &settings, usage: None };
+        if let Some(door) = &self.quota
+            && core::is_about_pods(&review)
+        {
+            let step = core::quota_step(&review, &objects, &settings);
+            return quota::answer(&review, step, door, &self.metrics);
+        }
+        let usage = match &self.quota {
+            Some(door) if core::needs_usage(&review) => quota::usage(door, &review).await,
+            _ => None,
+        };
+        let context = core::ValidateContext { objects: &objects, settings: &settings, usage: usage.as_ref() };
         let answer = core::validate(&review, &context);
         self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
-        written(&review, &answer)
+        Answered::Now(written(&review, &answer))
     }
 
     async fn read_namespace(&self, name: &str) -> Option<Namespace> {
@@ -179,7 +198,17 @@ impl Admission for Engine {
         // How many are in flight and how long they take is counted by the server, overload and panics included.
         match stage {
             Stage::Mutate => self.mutate(&body).await,
-            Stage::Validate => self.validate(&body),
+            Stage::Validate => match self.validate(&body).await {
+                Answered::Now(reply) => reply,
+                Answered::Later(later) => later.await,
+            },
+        }
+    }
+
+    async fn begin(&self, stage: Stage, body: Bytes) -> Answered {
+        match stage {
+            Stage::Mutate => Answered::Now(self.mutate(&body).await),
+            Stage::Validate => self.validate(&body).await,
         }
     }
 

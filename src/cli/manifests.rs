@@ -19,14 +19,20 @@ enum Command {
     #[command(after_help = examples!(
         "install or update them" => "plimsoll manifests crds | kubectl apply --server-side -f -",
         "see what an update would change" => "plimsoll manifests crds | kubectl diff --server-side -f -",
+        "on a cluster with quotas by ResourceFlavor, without Kueue" => "plimsoll manifests crds --resource-flavor | kubectl apply --server-side -f -",
     ))]
-    Crds,
+    Crds {
+        /// Print that of ResourceFlavor instead, for clusters where Kueue has not installed it
+        #[arg(long)]
+        resource_flavor: bool,
+    },
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match args.command {
-        Command::Crds => {
-            let text = crd::yaml().map_err(anyhow::Error::new)?;
+        Command::Crds { resource_flavor } => {
+            let text = if resource_flavor { crd::resource_flavor_yaml() } else { crd::yaml() };
+            let text = text.map_err(anyhow::Error::new)?;
             ctx.out.write_all(text.as_bytes())?;
         }
     }

@@ -16,6 +16,8 @@ use crate::template::{self, PodAt};
 ///
 /// Works on pods and on anything with a pod template; other objects pass through unchanged. A template in the
 /// cluster is never changed: what is shown is the pod that would be made from it.
+///
+/// Exit code 0: done; 1: a pod would be refused, and is shown as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "a deployment under the profiles and LimitRanges of a folder" => "plimsoll mutate -f deployment.yaml --objects cluster/",
@@ -77,6 +79,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             ctx.note(&format!("{}: {note}", judged.title));
         }
     }
+    for judged in &judged {
+        if let Some(refusal) = judged.refusal() {
+            ctx.note(&format!("{}: would be refused: {refusal}", judged.title));
+        }
+    }
     for (judged, warning) in judged.iter().flat_map(|j| j.warnings().map(move |w| (j, w))) {
         ctx.note(&format!("{}: {warning}", judged.title));
     }
@@ -115,7 +122,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(if judged.iter().any(|judged| judged.refusal().is_some()) { Exit::Refused } else { Exit::Done })
 }
 
 fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged {
@@ -136,6 +143,12 @@ fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged 
 impl Judged {
     fn patch(&self) -> &[Operation] {
         self.decision.as_ref().map_or(&[], |(_, decision)| &decision.answer.patch)
+    }
+
+    /// Why the pod would be refused.
+    fn refusal(&self) -> Option<String> {
+        let (_, decision) = self.decision.as_ref()?;
+        Some(decision.flavors.as_ref()?.refusal.as_ref()?.to_string())
     }
 
     fn warnings(&self) -> impl Iterator<Item = &str> {
@@ -171,7 +184,7 @@ impl Judged {
             // The patch was checked against this pod before; what does not apply leaves it as it is.
             && json_patch::patch(pod, &patch).is_ok()
             && *at == PodAt::Root
-            && decision.answer.outcome != Outcome::Error
+            && !matches!(decision.answer.outcome, Outcome::Error | Outcome::Denied)
         {
             default_requests(pod);
             default_from_limit_ranges(pod, offline.limit_ranges_of(&self.namespace));

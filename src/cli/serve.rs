@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use kube::Client;
 use plimsoll_core::admission::{AbsentNamespace, Settings};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -25,6 +26,7 @@ use crate::config::{
 };
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
+use crate::quota::{self, run::Door};
 use crate::recommender;
 use crate::server::health;
 use crate::server::tls::{TlsError, wall_clock};
@@ -196,20 +198,30 @@ async fn serve(
         log,
     };
     live.put_profiles_in_force(&config);
-    let namespaces = match &args.standalone {
+    let client = match &args.standalone {
         Some(folder) => {
             start_standalone(folder, &snapshots, &metrics, &readiness, &tasks)?;
             None
         }
         None => Some(start_cluster(&config, &snapshots, &metrics, &readiness, &tasks).await?),
     };
+    let namespaces = client.clone().map(|client| -> Arc<dyn NamespaceReader> {
+        Arc::new(LiveNamespaces::new(client, config.admission.namespace_read_timeout))
+    });
     start_recommender(&config, args.standalone.is_some(), &snapshots, &metrics, &readiness, &tasks);
+    let door = match &client {
+        Some(client) if config.quota.enabled => {
+            Some(start_quota(&config, client, &snapshots, &metrics, &readiness, &tasks))
+        }
+        _ => None,
+    };
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), shutdown.clone()));
         address
     });
     let engine =
-        Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics));
+        Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
+            .with_quota(door);
     let observer = ReloadCounter(Arc::clone(&metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
@@ -272,7 +284,7 @@ async fn start_cluster(
     metrics: &Arc<Metrics>,
     readiness: &Readiness,
     tasks: &Tasks,
-) -> Result<Arc<dyn NamespaceReader>, CliError> {
+) -> Result<Client, CliError> {
     let client = cluster::connect(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
         .await
         .map_err(|error| CliError::Usage(error.to_string()))?;
@@ -281,11 +293,33 @@ async fn start_cluster(
         Arc::clone(snapshots),
         Arc::clone(metrics),
         readiness.condition("snapshots"),
-        ClusterOptions::default(),
+        ClusterOptions { quota: config.quota.enabled, ..ClusterOptions::default() },
         tasks.cancelled(),
     );
     tasks.spawn("watches", watches);
-    Ok(Arc::new(LiveNamespaces::new(client, config.admission.namespace_read_timeout)))
+    Ok(client)
+}
+
+/// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.
+fn start_quota(
+    config: &Config,
+    client: &Client,
+    snapshots: &Arc<Snapshots>,
+    metrics: &Arc<Metrics>,
+    readiness: &Readiness,
+    tasks: &Tasks,
+) -> Door {
+    let parts = quota::leader::Parts {
+        config: config.quota.clone(),
+        own_namespace: config.admission.own_namespace.clone(),
+        snapshots: Arc::clone(snapshots),
+        metrics: Arc::clone(metrics),
+    };
+    let (door, deciding) = quota::run::open(client, &parts);
+    tasks.spawn("quota", deciding);
+    let leading = quota::run::lead(client.clone(), parts, readiness.clone(), tasks.cancelled());
+    tasks.spawn("quota leader", leading);
+    door
 }
 
 fn start_recommender(

@@ -1,27 +1,34 @@
-//! `plimsoll validate`: everything that is wrong with profiles and configuration, at once.
+//! `plimsoll validate`: everything that is wrong with profiles, quota trees and configuration, at once.
+
+mod cluster;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::objects::{Fact, ManifestError, read_manifest};
 use plimsoll_core::problem::Problem;
 use plimsoll_core::profile::advice;
+use plimsoll_core::quota::Judgement;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::cluster::Cluster;
 use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::config::{self, ConfigErrors};
 use crate::input::{self, Document};
 use crate::kinds;
 
-/// Check profiles, recommendations, LimitRanges and configuration files
+/// Check profiles, quota trees, flavors, recommendations, LimitRanges and configuration files
 ///
-/// Every violation is named with its path and rule. A document without kind is taken for a configuration file.
+/// Every violation is named with its path and rule. A document without kind is taken for a configuration file. A quota
+/// tree is also compared with what --objects holds: nodes, flavors, other trees, and pods, which are what is in use.
 /// Exit code 0: nothing to object to; 1: there are violations; 2: the input cannot be read, or
 /// holds nothing that is checked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "check a profile before it is applied" => "plimsoll validate -f profile.yaml",
+    "check a quota tree against the cluster" => "plimsoll validate -f tree.yaml --objects cluster.yaml",
     "for a program" => "plimsoll validate -f manifests/ -o json",
 ))]
 pub(super) struct Args {
@@ -54,15 +61,26 @@ struct Violation {
     problem: Problem,
 }
 
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { origin, object, problem: Problem { path, rule, message } } = self;
+        let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
+        write!(f, "{origin}: {object}: {place}{message} [{rule}]")
+    }
+}
+
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     standard_input_once([("-f", &args.filename[..]), ("--objects", &args.objects)])?;
-    // Read so that a mistake in it is found; no rule of this version needs it.
-    input::read_all(&args.objects)?;
+    let config = ctx.load_config()?;
+    let mut notes = Vec::new();
+    let mut cluster = Cluster::read(&args.objects, &config.config, &mut |note| notes.push(note.to_owned()))?;
+    notes.iter().for_each(|note| ctx.note(note));
     let documents = input::read_all(&args.filename)?;
     if documents.is_empty() {
         return Err(CliError::Usage("the input holds nothing to check".to_owned()));
     }
     let mut violations = Vec::new();
+    let mut warnings = Vec::new();
     let mut checked = 0_usize;
     let mut passed_over: BTreeMap<String, usize> = BTreeMap::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
@@ -73,17 +91,20 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             }
         }
         let object = object_name(&document.value);
-        let Some(problems) = check(document)? else {
+        let judged = if Cluster::is_tree(&document.value) {
+            Some(cluster.judge(&document.value))
+        } else {
+            check(document)?.map(|problems| Judgement { problems, warnings: Vec::new() })
+        };
+        let Some(judged) = judged else {
             let kind = document.value.get("kind").and_then(Value::as_str).unwrap_or_default();
             *passed_over.entry(kind.to_owned()).or_default() += 1;
             continue;
         };
         checked += 1;
-        violations.extend(problems.into_iter().map(|problem| Violation {
-            origin: document.origin.clone(),
-            object: object.clone(),
-            problem,
-        }));
+        let named = |problem| Violation { origin: document.origin.clone(), object: object.clone(), problem };
+        violations.extend(judged.problems.into_iter().map(named));
+        warnings.extend(judged.warnings.into_iter().map(named));
         if let Some(first) = seen.insert(object.clone(), document.origin.clone()) {
             let problem = Problem::new("metadata.name", "duplicate", format!("stands in {first} as well"));
             violations.push(Violation { origin: document.origin.clone(), object, problem });
@@ -95,22 +116,25 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     }
     if checked == 0 {
         return Err(CliError::Usage(
-            "no object was checked; what is checked are OvercommitProfile, Recommendation, LimitRange, and \
-             configuration files, which have no kind"
+            "no object was checked; what is checked are OvercommitProfile, ElasticQuotaTree, ResourceFlavor, \
+             Recommendation, LimitRange, and configuration files, which have no kind"
                 .to_owned(),
         ));
     }
     match args.output {
         Form::Json => {
-            let answer =
-                json!({"valid": violations.is_empty(), "checked": checked, "violations": violations});
+            let answer = json!({
+                "valid": violations.is_empty(), "checked": checked, "violations": violations,
+                "warnings": warnings,
+            });
             writeln!(ctx.out, "{answer:#}")?;
         }
         Form::Text => {
-            for Violation { origin, object, problem } in &violations {
-                let Problem { path, rule, message } = problem;
-                let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
-                writeln!(ctx.out, "{origin}: {object}: {place}{message} [{rule}]")?;
+            for warning in &warnings {
+                ctx.note(&format!("warning: {warning}"));
+            }
+            for violation in &violations {
+                writeln!(ctx.out, "{violation}")?;
             }
             if violations.is_empty() {
                 let plural = if checked == 1 { "" } else { "s" };
@@ -130,7 +154,7 @@ fn check(document: &Document) -> Result<Option<Vec<Problem>>, CliError> {
     Ok(match read_manifest(value) {
         Ok(Some(Fact::BrokenProfile { problems, .. })) => Some(problems),
         Ok(None) => kinds::near_miss(value).map(|meant| vec![Problem::new("kind", "kind", meant)]),
-        Ok(Some(Fact::Namespace(_) | Fact::Owned(_))) => None,
+        Ok(Some(Fact::Namespace(_) | Fact::Owned(_) | Fact::Node(_) | Fact::Pod(_))) => None,
         Ok(Some(_)) => Some(Vec::new()),
         Err(ManifestError::Field { path, message, .. }) => Some(vec![Problem::new(path, "object", message)]),
         Err(error) => Some(vec![Problem::new("", "object", error.to_string())]),

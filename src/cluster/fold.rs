@@ -105,7 +105,16 @@ impl Reader for FactReader {
 
 /// The object with its type, which lists leave out and metadata calls by another name; without what nobody reads.
 fn manifest(kind: &WatchedKind, object: &Value) -> Value {
-    const METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "ownerReferences"];
+    const METADATA: [&str; 8] = [
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "uid",
+        "generation",
+        "creationTimestamp",
+    ];
     let metadata: serde_json::Map<String, Value> = METADATA
         .into_iter()
         .filter_map(|field| Some((field.to_owned(), object.get("metadata")?.get(field)?.clone())))

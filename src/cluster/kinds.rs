@@ -12,12 +12,16 @@ pub struct WatchedKind {
     pub fact: FactKind,
     /// As in `apps/v1`.
     pub api_version: &'static str,
+    /// Versions that are asked for in turn where the cluster does not serve that one.
+    pub older_versions: &'static [&'static str],
     /// As in `ReplicaSet`; also its name in metrics.
     pub kind: &'static str,
     /// As in `replicasets`.
     pub plural: &'static str,
     /// Whether its metadata is all that decisions read.
     pub metadata_only: bool,
+    /// Whether it is watched only where quota is enabled.
+    pub quota_only: bool,
 }
 
 const fn watched(
@@ -27,7 +31,7 @@ const fn watched(
     plural: &'static str,
     metadata_only: bool,
 ) -> WatchedKind {
-    WatchedKind { fact, api_version, kind, plural, metadata_only }
+    WatchedKind { fact, api_version, older_versions: &[], kind, plural, metadata_only, quota_only: false }
 }
 
 /// `OvercommitProfile`, whose status is ours too.
@@ -37,31 +41,74 @@ pub(super) const PROFILE: WatchedKind =
 /// `Namespace`, which is also read one at a time.
 pub(super) const NAMESPACE: WatchedKind = watched(FactKind::Namespace, "v1", "Namespace", "namespaces", true);
 
+const TREE: WatchedKind = WatchedKind {
+    quota_only: true,
+    ..watched(
+        FactKind::QuotaTree,
+        "scheduling.sigs.k8s.io/v1beta1",
+        "ElasticQuotaTree",
+        "elasticquotatrees",
+        false,
+    )
+};
+
+const FLAVOR: WatchedKind = WatchedKind {
+    older_versions: &["kueue.x-k8s.io/v1beta1"],
+    quota_only: true,
+    ..watched(FactKind::Flavor, "kueue.x-k8s.io/v1beta2", "ResourceFlavor", "resourceflavors", false)
+};
+
+const NODE: WatchedKind =
+    WatchedKind { quota_only: true, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
+
 /// Every kind that is watched.
-pub static WATCHED: [WatchedKind; 6] = [
+pub static WATCHED: [WatchedKind; 9] = [
     PROFILE,
     watched(FactKind::Recommendation, "plimsoll.dev/v1alpha1", "Recommendation", "recommendations", false),
     watched(FactKind::LimitRange, "v1", "LimitRange", "limitranges", false),
     NAMESPACE,
     watched(FactKind::ReplicaSet, "apps/v1", "ReplicaSet", "replicasets", true),
     watched(FactKind::Job, "batch/v1", "Job", "jobs", true),
+    TREE,
+    FLAVOR,
+    NODE,
 ];
 
+/// The kinds that are watched with quota or without.
+pub(super) fn watched_with(quota: bool) -> impl Iterator<Item = &'static WatchedKind> {
+    WATCHED.iter().filter(move |kind| quota || !kind.quota_only)
+}
+
 impl WatchedKind {
-    /// Whether the kind comes from a CRD of ours, which may not be installed.
+    /// Its API group; empty for the core group.
+    pub fn group(&self) -> &'static str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Whether the kind comes from a CRD, which may not be installed. Groups of Kubernetes itself have short names.
     pub fn is_custom(&self) -> bool {
-        self.api_version.starts_with(crate::crd::GROUP)
+        self.group().contains('.')
+    }
+
+    /// Whether all is well without it. Who uses flavors notices that they are missing by the pods that are refused.
+    pub fn is_optional(&self) -> bool {
+        self.fact == FactKind::Flavor
     }
 
     /// The path of the collection over all namespaces.
     pub fn path(&self) -> String {
-        let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
-        format!("{root}/{}/{}", self.api_version, self.plural)
+        self.path_at(self.api_version)
+    }
+
+    fn path_at(&self, version: &str) -> String {
+        let root = if version.contains('/') { "/apis" } else { "/api" };
+        format!("{root}/{version}/{}", self.plural)
     }
 
     pub(super) fn collection(&self) -> Collection {
         Collection {
             path: self.path(),
+            older_paths: self.older_versions.iter().map(|version| self.path_at(version)).collect(),
             kind: self.kind,
             metadata_only: self.metadata_only,
             may_be_absent: self.is_custom(),
@@ -70,7 +117,7 @@ impl WatchedKind {
 
     /// The name of its CRD.
     pub fn crd_name(&self) -> String {
-        format!("{}.{}", self.plural, crate::crd::GROUP)
+        format!("{}.{}", self.plural, self.group())
     }
 
     /// The key of an object of this kind; nothing if it has no name.
@@ -101,7 +148,28 @@ mod tests {
                 "/api/v1/namespaces",
                 "/apis/apps/v1/replicasets",
                 "/apis/batch/v1/jobs",
+                "/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees",
+                "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+                "/api/v1/nodes",
             ]
         );
+        assert_eq!(FLAVOR.collection().older_paths, ["/apis/kueue.x-k8s.io/v1beta1/resourceflavors"]);
+    }
+
+    #[test]
+    fn kinds_of_custom_resources() {
+        let custom: Vec<_> =
+            WATCHED.iter().filter(|kind| kind.is_custom()).map(WatchedKind::crd_name).collect();
+        assert_eq!(
+            custom,
+            [
+                "overcommitprofiles.plimsoll.dev",
+                "recommendations.plimsoll.dev",
+                "elasticquotatrees.scheduling.sigs.k8s.io",
+                "resourceflavors.kueue.x-k8s.io",
+            ]
+        );
+        assert_eq!(watched_with(false).count(), 6);
+        assert_eq!(watched_with(true).count(), WATCHED.len());
     }
 }

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, connect};
 use self::fold::FactReader;
+use self::kinds::watched_with;
 pub use self::kinds::{WATCHED, WatchedKind};
 pub use self::namespaces::LiveNamespaces;
 pub use self::pods::{PodChange, watch_pods};
@@ -44,6 +45,8 @@ use crate::server::health::Condition;
 /// The pace at which the API server is asked and told. [`Default`] gives the values that ship.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
+    /// Whether the kinds are watched that only quota needs.
+    pub quota: bool,
     /// How many objects a page of a list holds.
     pub page_size: u32,
     /// The pause after the first failure in a row; it doubles with each further one.
@@ -59,6 +62,7 @@ pub struct ClusterOptions {
 impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
+            quota: false,
             page_size: 500,
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
@@ -86,7 +90,7 @@ pub async fn run(
     let (changes, received) = mpsc::channel(QUEUE);
     let (news, profiles) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
-    for kind in &WATCHED {
+    for kind in watched_with(options.quota) {
         let watch = Watch::new(
             client.clone(),
             kind.collection(),
@@ -98,7 +102,7 @@ pub async fn run(
         tasks.spawn(watch.run());
     }
     drop(changes);
-    tasks.spawn(Writer::new(snapshots, metrics, readiness, news).run(received));
+    tasks.spawn(Writer::new(snapshots, metrics, readiness, news, options.quota).run(received));
     tasks.spawn(StatusKeeper::new(client, options).run(profiles));
     tokio::select! {
         () = cancelled.cancelled() => {}

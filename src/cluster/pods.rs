@@ -102,6 +102,7 @@ where
     let (changes, received) = mpsc::channel(QUEUE);
     let collection = Collection {
         path: "/api/v1/pods".to_owned(),
+        older_paths: Vec::new(),
         kind: KIND,
         metadata_only: false,
         may_be_absent: false,

@@ -17,13 +17,16 @@ pub struct Snapshots {
 }
 
 /// Every kind, with its name in metrics.
-const KINDS: [(FactKind, &str); 6] = [
+const KINDS: [(FactKind, &str); 9] = [
     (FactKind::Profile, "OvercommitProfile"),
     (FactKind::Recommendation, "Recommendation"),
     (FactKind::LimitRange, "LimitRange"),
     (FactKind::Namespace, "Namespace"),
     (FactKind::ReplicaSet, "ReplicaSet"),
     (FactKind::Job, "Job"),
+    (FactKind::QuotaTree, "ElasticQuotaTree"),
+    (FactKind::Flavor, "ResourceFlavor"),
+    (FactKind::Node, "Node"),
 ];
 
 impl Snapshots {

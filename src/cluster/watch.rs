@@ -129,6 +129,8 @@ struct PageMetadata {
 pub(super) struct Collection {
     /// The path of the collection over all namespaces.
     pub(super) path: String,
+    /// Paths of older versions, asked for in turn where that one is not served.
+    pub(super) older_paths: Vec<String>,
     /// Its name in metrics and in the log.
     pub(super) kind: &'static str,
     /// Whether metadata is all that is wanted.
@@ -165,6 +167,8 @@ pub(super) struct Watch<R: Reader> {
     options: ClusterOptions,
     backoff: Backoff,
     failing: bool,
+    /// The path that is served.
+    served: String,
 }
 
 /// The receiver is gone: nobody wants to know any more.
@@ -180,7 +184,8 @@ impl<R: Reader> Watch<R> {
         options: ClusterOptions,
     ) -> Self {
         let backoff = Backoff::new(options.first_pause, options.longest_pause);
-        Self { client, collection, reader, changes, metrics, options, backoff, failing: false }
+        let served = collection.path.clone();
+        Self { client, collection, reader, changes, metrics, options, backoff, failing: false, served }
     }
 
     /// Lists and watches until nobody wants the changes any more.
@@ -225,9 +230,23 @@ impl<R: Reader> Watch<R> {
         }
     }
 
-    /// All objects of the kind, and the version at which they were all of them.
-    async fn list(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
-        let request = Request::new(&self.collection.path);
+    /// All objects of the kind, and the version at which they were all of them. Each time the preferred version of the
+    /// kind is asked for first: it may be new.
+    async fn list(&mut self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        self.served.clone_from(&self.collection.path);
+        let mut listed = self.list_served().await;
+        for path in self.collection.older_paths.clone() {
+            if listed.as_ref().err().and_then(WatchFailure::code) != Some(404) {
+                break;
+            }
+            self.served = path;
+            listed = self.list_served().await;
+        }
+        listed
+    }
+
+    async fn list_served(&self) -> Result<(String, Vec<R::Item>), WatchFailure> {
+        let request = Request::new(&self.served);
         let mut parameters = ListParams::default().limit(self.options.page_size);
         let mut items = Vec::new();
         loop {
@@ -292,7 +311,7 @@ impl<R: Reader> Watch<R> {
         let seconds = 240 + u32::try_from(chance(Duration::from_secs(50)).as_secs()).unwrap_or_default();
         let limit = Duration::from_secs(u64::from(seconds)) + WATCH_MARGIN;
         let parameters = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
-        let request = Request::new(&self.collection.path);
+        let request = Request::new(&self.served);
         let request = if self.collection.metadata_only {
             request.watch_metadata(&parameters, version)?
         } else {

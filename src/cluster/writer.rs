@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::Snapshots;
 use super::fold::{Change, Folder, Refusal, SeenProfile};
-use super::kinds::{PROFILE, WATCHED, WatchedKind};
+use super::kinds::{PROFILE, WATCHED, WatchedKind, watched_with};
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
 
@@ -47,11 +47,12 @@ impl Writer {
         metrics: Arc<Metrics>,
         readiness: Condition,
         profiles: mpsc::UnboundedSender<ProfileNews>,
+        quota: bool,
     ) -> Self {
-        for kind in &WATCHED {
+        for kind in watched_with(quota) {
             metrics.snapshot_synced(kind.kind, false);
         }
-        let progress = WATCHED.iter().map(|kind| (kind.kind, Progress::Waiting)).collect();
+        let progress = watched_with(quota).map(|kind| (kind.kind, Progress::Waiting)).collect();
         let writer = Self { snapshots, metrics, readiness, profiles, folder: Folder::default(), progress };
         writer.say_how_complete();
         writer
@@ -112,6 +113,10 @@ impl Writer {
         }
         self.metrics.snapshot_synced(kind.kind, progress == Progress::Synced);
         match progress {
+            Progress::Absent if kind.is_optional() => tracing::info!(
+                crd = kind.crd_name(),
+                "the CRD is not installed; quotas that name its objects refuse their pods until it is"
+            ),
             Progress::Absent => tracing::warn!(
                 crd = kind.crd_name(),
                 "the CRD is not installed; going on without it, and asking again (`plimsoll manifests crds` prints it)"
@@ -124,7 +129,8 @@ impl Writer {
     fn say_how_complete(&self) {
         let of =
             |progress| WATCHED.iter().filter(move |kind| self.progress.get(kind.kind) == Some(&progress));
-        let absent: Vec<_> = of(Progress::Absent).map(WatchedKind::crd_name).collect();
+        let absent: Vec<_> =
+            of(Progress::Absent).filter(|kind| !kind.is_optional()).map(WatchedKind::crd_name).collect();
         self.metrics.degraded("crd_absent", !absent.is_empty());
         let waiting: Vec<_> = of(Progress::Waiting).map(|kind| kind.kind).collect();
         if !waiting.is_empty() {

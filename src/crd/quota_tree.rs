@@ -54,7 +54,6 @@ fn schema() -> Value {
     json!({
         "type": "object",
         "description": "Says what namespaces are guaranteed of a cluster and what they may borrow. It counts in kube-system, and there is one.",
-        "required": ["spec"],
         "properties": {
             "apiVersion": {"type": "string", "description": "Version of the schema."},
             "kind": {"type": "string", "description": "Kind of the object."},
@@ -83,7 +82,8 @@ fn schema() -> Value {
 /// A node and the levels below it. Only the first has descriptions: the others are the same.
 fn node(level: usize, in_status: bool) -> Value {
     let amounts = || json!({"type": "object", "nullable": true, "additionalProperties": {OPEN: true}});
-    let below = if level < LEVELS { node(level + 1, in_status) } else { json!({"type": "object", OPEN: true}) };
+    let below =
+        if level < LEVELS { node(level + 1, in_status) } else { json!({"type": "object", OPEN: true}) };
     let mut node = json!({
         "type": "object", OPEN: true, "nullable": true,
         "properties": {
@@ -105,11 +105,20 @@ fn node(level: usize, in_status: bool) -> Value {
             ("name", "A name that no other node of the tree has."),
             ("namespaces", "The namespaces that belong here; at a leaf only, and each at one leaf."),
             ("min", "By resource: what is guaranteed. At the root the same as max; elsewhere 0 if absent."),
-            ("max", "By resource: what may be used, capacity that others leave idle included. No bound if absent."),
-            ("attributes", "resourceflavors: names of ResourceFlavors, separated by commas; pods below run on nodes of one of them."),
+            (
+                "max",
+                "By resource: what may be used, capacity that others leave idle included. No bound if absent.",
+            ),
+            (
+                "attributes",
+                "resourceflavors: names of ResourceFlavors, separated by commas; pods below run on nodes of one of them.",
+            ),
             ("children", "The nodes below, of the same form."),
             ("used", "By resource: what counted pods use below this node."),
-            ("request", "By resource: what is used and what is claimed by pods that wait for their guarantee."),
+            (
+                "request",
+                "By resource: what is used and what is claimed by pods that wait for their guarantee.",
+            ),
         ] {
             if let Some(part) = node["properties"].get_mut(field) {
                 part["description"] = json!(text);

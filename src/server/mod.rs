@@ -24,6 +24,7 @@ mod slots;
 mod status;
 
 use std::future::Future;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -46,13 +47,27 @@ pub struct Reply {
     pub body: Bytes,
 }
 
+/// How far a review has come.
+pub enum Answered {
+    /// To its answer.
+    Now(Reply),
+    /// To where others have to be waited for.
+    Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
+}
+
 /// What the server asks about each request that it has read completely.
 pub trait Admission: Send + Sync + 'static {
     /// Answers one review. `body` is what the client sent, not yet parsed.
     fn review(&self, stage: Stage, body: Bytes) -> impl Future<Output = Reply> + Send;
 
-    /// The answer when the server is full; of the body it may be only the beginning that is there. `None` gives a plain 429 with `Retry-After: 1`, which the API server
-    /// retries after one second; a reply is sent as it is, without a hint to retry.
+    /// The same, where some answers have to be waited for: for as long as that takes no slot of the server is held.
+    fn begin(&self, stage: Stage, body: Bytes) -> impl Future<Output = Answered> + Send {
+        async move { Answered::Now(self.review(stage, body).await) }
+    }
+
+    /// The answer when the server is full; of the body it may be only the beginning that is there. `None` gives a plain
+    /// 429 with `Retry-After: 1`, which the API server retries after one second; a reply is sent as it is, without a
+    /// hint to retry.
     fn overloaded(&self, stage: Stage, body: &Bytes) -> Option<Reply> {
         let _ = (stage, body);
         None

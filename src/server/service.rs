@@ -11,6 +11,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 
+use super::Answered;
 use super::body::{self, NoBody};
 use super::limit::{Limits, queue_deadline};
 use super::status::{Refusal, json};
@@ -100,10 +101,18 @@ impl<A: Admission> Service<A> {
             return self.turn_away(stage, &body).await;
         };
         let in_flight = metrics.admission_in_flight();
-        let reply = self.caught(async { admission.review(stage, body).await }).await;
-        drop((slot, in_flight, memory));
+        let mut reply = self.caught(async { admission.begin(stage, body).await }).await;
+        drop(slot);
+        if let Ok(Answered::Later(later)) = reply {
+            reply = self.caught(later).await.map(Answered::Now);
+        }
+        drop((in_flight, memory));
         metrics.admission_duration(stage, read.elapsed());
-        reply.map_or_else(|panicked| panicked, |reply| json(reply.status, reply.body))
+        match reply {
+            Ok(Answered::Now(reply)) => json(reply.status, reply.body),
+            Ok(Answered::Later(_)) => overload().into_response(),
+            Err(panicked) => panicked,
+        }
     }
 
     /// The answer when the server is full.

@@ -60,6 +60,25 @@ pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
 pub(crate) const PODS: &str = "/api/v1/pods";
 pub(crate) const JOBS: &str = "/apis/batch/v1/jobs";
+pub(crate) const TREES: &str = "/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees";
+pub(crate) const FLAVORS: &str = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors";
+pub(crate) const OLD_FLAVORS: &str = "/apis/kueue.x-k8s.io/v1beta1/resourceflavors";
+pub(crate) const NODES: &str = "/api/v1/nodes";
+
+/// Every collection there may be.
+const ALL: [&str; 11] = [
+    PROFILES,
+    RECOMMENDATIONS,
+    LIMIT_RANGES,
+    NAMESPACES,
+    REPLICA_SETS,
+    JOBS,
+    PODS,
+    TREES,
+    FLAVORS,
+    OLD_FLAVORS,
+    NODES,
+];
 
 impl FakeApi {
     pub(crate) async fn start() -> Self {
@@ -178,10 +197,9 @@ impl FakeApi {
         if self.state.lock().unwrap().down {
             return status(StatusCode::SERVICE_UNAVAILABLE, "down on purpose");
         }
-        let known =
-            [PROFILES, RECOMMENDATIONS, LIMIT_RANGES, NAMESPACES, REPLICA_SETS, JOBS, PODS].into_iter().find(
-                |known| path == *known || path.strip_prefix(known).is_some_and(|rest| rest.starts_with('/')),
-            );
+        let known = ALL.into_iter().find(|known| {
+            path == *known || path.strip_prefix(known).is_some_and(|rest| rest.starts_with('/'))
+        });
         match (method, known) {
             (Method::GET, Some(known)) if self.state.lock().unwrap().absent.contains(known) => {
                 status(StatusCode::NOT_FOUND, "the server could not find the requested resource")

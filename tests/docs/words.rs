@@ -2,6 +2,8 @@
 
 use plimsoll_core::admission::Skip;
 use plimsoll_core::overcommit::{Held, Kept, Rule};
+use plimsoll_core::pod::Malformed;
+use plimsoll_core::quota::flavor::{FlavorRefusal, MOST_TERMS};
 use plimsoll_quantity::Ratio;
 
 use crate::markdown::{Document, code, documents, read};
@@ -52,6 +54,41 @@ fn every_reason_for_a_figure_is_in_the_table() {
     let rows = rows(&document);
     for reason in reasons {
         assert!(rows.iter().any(|row| row[0] == reason), "no row that begins with {reason:?}");
+    }
+}
+
+#[test]
+fn every_refusal_because_of_flavors_is_in_the_table() {
+    let text = |text: &str| text.to_owned();
+    let (leaf, levels, allowed) = (|| text("LEAF"), || text("LEVELS"), || text("ALLOWED"));
+    let refusals = [
+        FlavorRefusal::Missing { flavor: text("FLAVOR"), node: text("NODE"), leaf: leaf() },
+        FlavorRefusal::Contradiction { leaf: leaf(), levels: levels() },
+        FlavorRefusal::TooManyTerms { leaf: leaf(), levels: levels(), most: MOST_TERMS },
+        FlavorRefusal::TooLarge { leaf: leaf(), levels: levels(), most: 1 << 20 },
+        FlavorRefusal::NodeSelector {
+            leaf: leaf(),
+            levels: levels(),
+            key: text("KEY"),
+            value: text("VALUE"),
+            allowed: allowed(),
+        },
+        FlavorRefusal::NotImplied {
+            leaf: leaf(),
+            levels: levels(),
+            place: text("PLACE"),
+            allowed: allowed(),
+        },
+        FlavorRefusal::Malformed {
+            leaf: leaf(),
+            error: Malformed { path: text("PATH"), expected: "EXPECTED" },
+        },
+    ];
+    let document = read("docs/flavors.md");
+    let rows = rows(&document);
+    for refusal in refusals.map(|refusal| refusal.to_string()) {
+        let described = rows.iter().any(|row| row[0].len() > 20 && refusal.starts_with(&row[0]));
+        assert!(described, "no row for {refusal:?}");
     }
 }
 

@@ -18,10 +18,31 @@ pub(in crate::cli) fn write(out: &mut dyn Write, title: &str, decision: &Decisio
             let why = decision.self_check.as_ref().map(ToString::to_string).unwrap_or_default();
             writeln!(out, "{title}: left untouched: {why}")?;
         }
+        (Outcome::Denied, _) => {
+            let refusal = decision.flavors.as_ref().and_then(|step| step.refusal.as_ref());
+            writeln!(out, "{title}: refused: {}", refusal.map(ToString::to_string).unwrap_or_default())?;
+        }
         (outcome, profile) => {
             writeln!(out, "{title}: {} (profile {})", outcome.word(), profile.unwrap_or("none"))?;
         }
     }
+    write_requests(out, decision)?;
+    write_nodes(out, decision)
+}
+
+/// What flavors did.
+fn write_nodes(out: &mut dyn Write, decision: &Decision) -> Result<(), CliError> {
+    let Some(step) = &decision.flavors else { return Ok(()) };
+    if let Some(placement) = &step.placement
+        && step.refusal.is_none()
+    {
+        let how = if step.changed { "added to the node affinity" } else { "the pod asks for them itself" };
+        writeln!(out, "  NODES: {placement} ({}): {how}", placement.levels())?;
+    }
+    Ok(())
+}
+
+fn write_requests(out: &mut dyn Write, decision: &Decision) -> Result<(), CliError> {
     if decision.plan.lines.is_empty() {
         return Ok(());
     }

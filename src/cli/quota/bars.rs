@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::quota::{NodeId, Tree, Used, shown};
+use plimsoll_core::quota::{Tree, Used, shown};
 use plotters::prelude::{
     DrawingAreaErrorKind, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, ShapeStyle, Text,
     WHITE,
 };
 use plotters::style::{BLACK, IntoFont};
+
+use super::tree::depth_first;
 
 /// By Okabe and Ito: colours that colour-blind people can tell apart.
 const OWNED: RGBColor = RGBColor(0, 114, 178);
@@ -27,7 +29,7 @@ type Failed = DrawingAreaErrorKind<std::io::Error>;
 
 /// An SVG picture with a line for each node and a column for each resource.
 pub(super) fn draw(tree: &Tree, used: &Used, resources: &[Arc<str>]) -> Result<String, Failed> {
-    let ids: Vec<NodeId> = tree.id(0).map(|root| depth_first(tree, root)).unwrap_or_default();
+    let ids = depth_first(tree);
     let lines = ids.len().min(MOST_LINES);
     let height = u32::try_from(lines).unwrap_or(0) * LINE.unsigned_abs() + 2 * TOP.unsigned_abs();
     let columns = u32::try_from(resources.len()).unwrap_or(1).max(1);
@@ -77,16 +79,6 @@ pub(super) fn draw(tree: &Tree, used: &Used, resources: &[Arc<str>]) -> Result<S
         area.present()?;
     }
     Ok(svg)
-}
-
-/// Every node before what is below it, brothers in the tree's order.
-fn depth_first(tree: &Tree, root: NodeId) -> Vec<NodeId> {
-    let (mut stack, mut ids) = (vec![root], Vec::new());
-    while let Some(id) = stack.pop() {
-        ids.push(id);
-        stack.extend(tree.node(id).into_iter().flat_map(|node| node.children.iter().rev()));
-    }
-    ids
 }
 
 /// What a whole bar stands for: the root's maximum or what the root uses, whichever is more; without them the greatest

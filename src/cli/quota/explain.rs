@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plimsoll_core::pod::{PodView, Pruned};
 use plimsoll_core::quota::words::{self, Outlook};
 use plimsoll_core::quota::{
-    Amounts, Block, Candidates, Honour, NodeId, PODS, Plan, Situation, Tree, Used, blocks, charge,
+    Amounts, Block, Candidates, Honour, NodeId, PODS, Plan, Situation, Tree, Used, blocks, charge, flavor,
     is_entitled, plan, shown,
 };
 use serde::Serialize;
@@ -184,6 +184,12 @@ fn explain(
     let Some(leaf) = tree.leaf_of(&namespace) else { return Ok(answer) };
     answer.leaf = Some(path(tree, leaf));
     answer.charge = said(tree, leaf, &charge).quantities();
+    let flavors = &world.offline.context().objects;
+    if let Err(refusal) = flavor::check(&pruned.0, tree, leaf, |name| flavors.flavor(name).cloned()) {
+        answer.verdict = Verdict::Refuse;
+        answer.reason = refusal.to_string();
+        return Ok(answer);
+    }
     let own = (at == PodAt::Root).then_some((namespace.as_str(), view.name));
     let used = world.used(world.pods(own));
     let nothing = Used::new(tree);

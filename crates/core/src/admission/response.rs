@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::admission::envelope::Review;
+use crate::admission::envelope::{Review, Version};
 use crate::admission::patch::{Operation, to_json};
 use crate::admission::skip::Skip;
 
@@ -119,14 +119,19 @@ impl Answer {
 
 /// The answer as the bytes of an `AdmissionReview`, in the version asked and with the same uid.
 pub fn write(review: &Review<'_>, answer: &Answer) -> Vec<u8> {
+    write_to(review.version, review.uid, answer)
+}
+
+/// The same, where of the review only what is echoed is kept.
+pub fn write_to(version: Version, uid: &RawValue, answer: &Answer) -> Vec<u8> {
     let patch =
         (!answer.patch.is_empty() && answer.denial.is_none()).then(|| patch_text(&answer.patch)).flatten();
     let warnings: Vec<String> = answer.warnings.iter().map(|text| presentable(text)).take(WARNINGS).collect();
     let body = Body {
-        api_version: review.version.api_version(),
+        api_version: version.api_version(),
         kind: "AdmissionReview",
         response: Response {
-            uid: review.uid,
+            uid,
             allowed: answer.denial.is_none(),
             status: answer.denial.as_ref().map(|denial| Status {
                 result: "Failure",

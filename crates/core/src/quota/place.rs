@@ -154,9 +154,11 @@ impl TreePlace<'_> {
     /// T8
     fn position(&self, new: &StoredTree, judgement: &mut Judgement) {
         if new.namespace != TREE_NAMESPACE {
-            let namespace = if new.namespace.is_empty() { "this namespace" } else { &new.namespace };
-            let message =
-                format!("a tree has no effect in {namespace}; trees count in {TREE_NAMESPACE} only");
+            let message = if new.namespace.is_empty() {
+                format!("no namespace is given; a tree has an effect in {TREE_NAMESPACE} only")
+            } else {
+                format!("a tree has no effect in {}; it has one in {TREE_NAMESPACE} only", new.namespace)
+            };
             judgement.warnings.push(Problem::new("metadata.namespace", "T8", message));
             return;
         }

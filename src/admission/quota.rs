@@ -1,0 +1,76 @@
+//! Pods in bound namespaces: from what the ledger says to the answer.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use plimsoll_core::admission::{Answer, Outcome, QuotaStep, Review, write_to};
+use plimsoll_core::quota::UsageByNamespace;
+use plimsoll_core::quota::ledger::Ruling;
+use plimsoll_core::quota::words::{self, Outlook};
+
+use super::{operation, written};
+use crate::metrics::{Metrics, QuotaOutcome};
+use crate::quota::admission::{Verdict, not_now, usage as ledger_usage};
+use crate::quota::run::Door;
+use crate::server::{Answered, Reply, Stage};
+
+/// The answer to a review about a pod, now or when the ledger was written.
+pub(super) fn answer(review: &Review<'_>, step: QuotaStep, door: &Door, metrics: &Arc<Metrics>) -> Answered {
+    let operation = operation(&review.operation);
+    let (request, warnings) = match step {
+        QuotaStep::Ask { request, warnings } => (request, warnings),
+        QuotaStep::Skip(skip) => {
+            let answer = Answer::allow(Outcome::Skipped(skip));
+            metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
+            return Answered::Now(written(review, &answer));
+        }
+        QuotaStep::Refuse(why) => {
+            metrics.quota_decision(QuotaOutcome::Blocked);
+            let answer = Answer::deny(why);
+            metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
+            return Answered::Now(written(review, &answer));
+        }
+    };
+    // What is waited for must not hold on to the request.
+    let (version, uid) = (review.version, review.uid.to_owned());
+    let (queue, metrics, reclaims) = (door.queue.clone(), Arc::clone(metrics), door.reclaims);
+    Answered::Later(Box::pin(async move {
+        let (namespace, name) = (Arc::clone(&request.namespace), Arc::clone(&request.name));
+        let verdict = queue.ask(*request).await;
+        let (outcome, answer) = judged(&verdict, reclaims);
+        let answer = Answer { warnings, ..answer };
+        metrics.quota_decision(outcome);
+        metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
+        tracing::debug!(
+            namespace = &*namespace,
+            pod = &*name,
+            decision = answer.outcome.word(),
+            why = answer.denial.as_ref().map_or("", |denial| denial.message.as_str()),
+            "quota"
+        );
+        Reply { status: StatusCode::OK, body: write_to(version, &uid, &answer).into() }
+    }))
+}
+
+fn judged(verdict: &Verdict, reclaims: bool) -> (QuotaOutcome, Answer) {
+    match verdict {
+        Verdict::Ruled(Ruling::Admitted | Ruling::NotBound, _) => {
+            (QuotaOutcome::Admitted, Answer::allow(Outcome::Unchanged))
+        }
+        Verdict::Ruled(Ruling::Refused { leaf, blocks, entitled, .. }, tree) => {
+            let (outcome, outlook) = match (entitled, reclaims) {
+                (true, true) => (QuotaOutcome::Reclaim, Outlook::ReclaimStarted),
+                (true, false) => (QuotaOutcome::Reclaim, Outlook::NoVictims),
+                (false, _) => (QuotaOutcome::Refused, Outlook::Waits),
+            };
+            (outcome, Answer::deny(words::refusal(tree, *leaf, blocks, outlook)))
+        }
+        Verdict::NotReady(_) => (QuotaOutcome::NotReady, Answer::deny_for_now(not_now(verdict).to_owned())),
+        Verdict::Late => (QuotaOutcome::Busy, Answer::deny_for_now(not_now(verdict).to_owned())),
+    }
+}
+
+/// What is in use by namespace, for judging a change of a tree.
+pub(super) async fn usage(door: &Door, review: &Review<'_>) -> Option<UsageByNamespace> {
+    ledger_usage(&door.store, &review.name).await
+}

@@ -1,0 +1,250 @@
+//! What people see of a tree: its status, events when that turns, and metrics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use kube::core::Request;
+use kube::core::params::{GetParams, ListParams};
+use plimsoll_core::nesting;
+use plimsoll_core::problem::join;
+use plimsoll_core::quota::ledger::Ledger;
+use plimsoll_core::quota::{Amounts, StoredTree, TREE_NAMESPACE, Tree, report};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::events::{self, News};
+use super::status::Written;
+use super::store::ledger_name;
+use super::{CALL_TIMEOUT, Events, StatusWriter, send};
+use crate::cluster::{Call, cut};
+use crate::config;
+use crate::crd::{GROUP, VERSION};
+use crate::metrics::Metrics;
+
+/// The API server takes objects of about 1.5 MB; the tree itself is in the object too.
+const MOST_STATUS: usize = 400_000;
+/// The longest message of a condition.
+const MOST_MESSAGE: usize = 4_000;
+
+/// Publishes what is known of one tree.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    writer: StatusWriter,
+    events: Arc<Events>,
+    metrics: Arc<Metrics>,
+    every: Duration,
+    metrics_per_tree: bool,
+    next: Instant,
+    /// As it was written last.
+    written: Value,
+    /// Whether a ledger of the tree may have been in force before.
+    had_ledger: bool,
+    can_write: bool,
+}
+
+impl Publisher {
+    pub(super) async fn new(
+        writer: StatusWriter,
+        events: Arc<Events>,
+        metrics: Arc<Metrics>,
+        client: Client,
+        tree: &Tree,
+        namespace: &str,
+        config: &config::Quota,
+    ) -> Self {
+        let status = status_of(&client, tree).await;
+        let had_ledger = match &status {
+            Some(status) => status.get("ledger").is_some() || others_exist(&client, namespace, tree).await,
+            // Not known: the safe side.
+            None => true,
+        };
+        Self {
+            writer,
+            events,
+            metrics,
+            every: config.status_interval,
+            metrics_per_tree: config.metrics_per_tree,
+            next: Instant::now(),
+            written: status.unwrap_or_default(),
+            had_ledger,
+            can_write: true,
+        }
+    }
+
+    pub(super) const fn had_ledger(&self) -> bool {
+        self.had_ledger
+    }
+
+    /// Notes in the tree's status that a ledger of it comes into force, before it does. Whether it may.
+    pub(super) async fn mark(&mut self, tree: &Tree) -> bool {
+        if self.written.get("ledger").is_some() || !self.can_write {
+            return true;
+        }
+        let mut status = self.written.clone();
+        if !status.is_object() {
+            status = json!({});
+        }
+        if let Some(members) = status.as_object_mut() {
+            members.insert("ledger".to_owned(), json!({ "name": ledger_name(&tree.name) }));
+        }
+        self.write(tree, status).await
+    }
+
+    /// Writes the status, if it is due and says something new.
+    pub(super) async fn publish(&mut self, stored: &StoredTree, ledger: &Ledger) {
+        if Instant::now() < self.next {
+            return;
+        }
+        self.next = Instant::now() + self.every;
+        let tree = &stored.tree;
+        if self.metrics_per_tree {
+            self.note(tree, ledger);
+        }
+        if !self.can_write {
+            return;
+        }
+        let shown = report(tree, ledger, MOST_STATUS);
+        let condition = self.condition(stored);
+        let turned = condition.get("lastTransitionTime") != self.old_condition().get("lastTransitionTime");
+        let mut status = json!({
+            "observedGeneration": tree.generation,
+            "ledger": { "name": ledger_name(&tree.name) },
+            "conditions": [condition],
+            "root": shown.root,
+        });
+        if shown.is_cut
+            && let Some(members) = status.as_object_mut()
+        {
+            members.insert("levels".to_owned(), json!(shown.levels));
+        }
+        if status == self.written {
+            return;
+        }
+        let condition = status.pointer("/conditions/0").cloned().unwrap_or_default();
+        if self.write(tree, status).await && turned {
+            self.tell(tree, &condition).await;
+        }
+    }
+
+    fn note(&self, tree: &Tree, ledger: &Ledger) {
+        let Some((root, node)) = tree.ids().zip(tree.nodes()).next() else { return };
+        let used = ledger.used(tree).at(root).clone();
+        let mut requested: Amounts = used.clone();
+        requested.add(ledger.claimed(tree).at(root));
+        self.metrics.quota_tree(&tree.name, &used, &requested, &node.max);
+    }
+
+    fn old_condition(&self) -> Value {
+        self.written.pointer("/conditions/0").cloned().unwrap_or_default()
+    }
+
+    /// `Ready`, with the time since when it is so.
+    fn condition(&self, stored: &StoredTree) -> Value {
+        let (status, reason, message) = if stored.problems.is_empty() {
+            ("True", "Counted", "usage is counted, and maxima hold".to_owned())
+        } else {
+            ("False", "Violations", format!("nothing is reclaimed: {}", join(&stored.problems)))
+        };
+        let old = self.old_condition();
+        let since = match (old.get("status").and_then(Value::as_str), old.get("lastTransitionTime")) {
+            (Some(before), Some(since)) if before == status => since.clone(),
+            _ => json!(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        };
+        json!({
+            "type": "Ready", "status": status, "reason": reason, "message": cut(&message, MOST_MESSAGE),
+            "lastTransitionTime": since, "observedGeneration": stored.tree.generation,
+        })
+    }
+
+    async fn tell(&self, tree: &Tree, condition: &Value) {
+        let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default();
+        let is_ready = text("status") == "True";
+        let (news, reason) =
+            if is_ready { (News::Normal, "QuotaReady") } else { (News::Warning, "QuotaViolations") };
+        self.events.publish(&events::of_tree(tree), news, reason, "Count", text("message")).await;
+    }
+
+    async fn write(&mut self, tree: &Tree, status: Value) -> bool {
+        match self.writer.write(tree, &status).await {
+            Ok(Written::Yes) => {
+                self.written = status;
+                true
+            }
+            Ok(Written::Gone) => false,
+            Ok(Written::NoSubresource) => {
+                tracing::warn!(
+                    tree = tree.name,
+                    "the installed CRD of ElasticQuotaTree has no status: usage is in the QuotaLedger and the metrics only"
+                );
+                self.can_write = false;
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the quota tree's status cannot be written; trying again");
+                false
+            }
+        }
+    }
+}
+
+/// The status of a tree as it stands; nothing if it cannot be read.
+async fn status_of(client: &Client, tree: &Tree) -> Option<Value> {
+    let object = format!("{TREE_NAMESPACE}/{}", tree.name);
+    let call = Call {
+        verb: "get",
+        kind: "ElasticQuotaTree",
+        resource: "elasticquotatrees",
+        group: "scheduling.sigs.k8s.io",
+        object: &object,
+        bytes: 0,
+    };
+    let path = format!("/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/{TREE_NAMESPACE}/elasticquotatrees");
+    let request = Request::new(path).get(&tree.name, &GetParams::default());
+    match send(client, call, request, CALL_TIMEOUT).await {
+        Ok(text) => {
+            let object: Value = nesting::from_str(&text, nesting::Deeper::Cut).ok()?;
+            Some(object.get("status").cloned().unwrap_or_else(|| json!({})))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the quota tree cannot be read");
+            None
+        }
+    }
+}
+
+/// Whether there are ledgers of other trees: promises made by them may still come true.
+async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Page {
+        #[serde(default)]
+        items: Vec<Item>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Item {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        name: String,
+    }
+    let call = Call {
+        verb: "list",
+        kind: "QuotaLedger",
+        resource: "quotaledgers",
+        group: GROUP,
+        object: namespace,
+        bytes: 0,
+    };
+    let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/quotaledgers");
+    let request = Request::new(path).list_metadata(&ListParams::default());
+    match send(client, call, request, CALL_TIMEOUT).await {
+        Ok(text) => serde_json::from_str::<Page>(&text)
+            .map_or(true, |page| page.items.iter().any(|item| item.metadata.name != ledger_name(&tree.name))),
+        Err(error) => {
+            tracing::warn!(%error, "the quota ledgers cannot be listed");
+            true
+        }
+    }
+}
