@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll::cluster::WATCHED;
+use plimsoll::quota::webhooks;
 use serde_json::{Value, json};
 
 fn root() -> &'static Path {
@@ -153,7 +154,7 @@ fn rights_are_those_in_use() {
         right("events.k8s.io", "events", "create"),
         right("events.k8s.io", "events", "patch"),
     ]);
-    for kind in &WATCHED {
+    for kind in WATCHED.iter().filter(|kind| !kind.quota_only) {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
         used.extend(["list", "watch"].map(|verb| right(group, kind.plural, verb)));
     }
@@ -185,6 +186,125 @@ fn rights_are_those_in_use() {
         "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"],
     }]);
     assert_eq!(role["rules"], leases);
+}
+
+/// The objects of a kind in a component.
+fn component(name: &str, kind: &str) -> Vec<Value> {
+    let folder = root().join("webhook-config/components").join(name);
+    let all = files().into_iter().filter(|file| file.starts_with(&folder)).flat_map(|file| documents(&file));
+    let found: Vec<Value> = all.filter(|object| object["kind"] == kind).collect();
+    assert!(!found.is_empty(), "no {kind} in {}", folder.display());
+    found
+}
+
+/// Group, resource and verb of each right, where it is for some objects only with their names.
+fn rights(role: &Value) -> BTreeSet<[String; 4]> {
+    let mut rights = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        let texts = |part: &str| {
+            rule[part].as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned())
+        };
+        let names = texts("resourceNames").collect::<Vec<_>>().join(",");
+        for group in texts("apiGroups") {
+            for resource in texts("resources") {
+                rights.extend(
+                    texts("verbs").map(|verb| [group.clone(), resource.clone(), verb, names.clone()]),
+                );
+            }
+        }
+    }
+    rights
+}
+
+/// What quota calls is what its component grants, in both directions.
+#[test]
+fn rights_of_quota_are_those_in_use() {
+    let webhooks = "plimsoll-quota";
+    let used = [
+        ("", "pods", &["get", "list", "watch"][..], ""),
+        ("", "pods/eviction", &["create"], ""),
+        ("", "replicationcontrollers", &["patch"], ""),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["get", "patch"], webhooks),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", &["get", "patch"], webhooks),
+        ("apps", "daemonsets", &["patch"], ""),
+        ("apps", "replicasets", &["patch"], ""),
+        ("apps", "statefulsets", &["patch"], ""),
+        ("batch", "jobs", &["patch"], ""),
+        ("scheduling.sigs.k8s.io", "elasticquotatrees", &["get"], ""),
+        ("scheduling.sigs.k8s.io", "elasticquotatrees/status", &["patch"], ""),
+    ];
+    let right = |group: &str, resource: &str, verb: &str, names: &str| {
+        [group, resource, verb, names].map(str::to_owned)
+    };
+    let mut used: BTreeSet<_> = used
+        .iter()
+        .flat_map(|(group, resource, verbs, names)| {
+            verbs.iter().map(move |verb| right(group, resource, verb, names))
+        })
+        .collect();
+    for kind in WATCHED.iter().filter(|kind| kind.quota_only) {
+        used.extend(["list", "watch"].map(|verb| right(kind.group(), kind.plural, verb, "")));
+    }
+    assert_eq!(rights(&component("quota", "ClusterRole")[0]), used);
+    let role = component("quota", "Role")[0].clone();
+    assert_eq!(role["metadata"]["namespace"], "plimsoll-system");
+    let leases = ["create", "get", "update"].map(|verb| right("coordination.k8s.io", "leases", verb, ""));
+    let ledgers =
+        ["create", "get", "list", "update"].map(|verb| right("plimsoll.dev", "quotaledgers", verb, ""));
+    assert_eq!(rights(&role), leases.into_iter().chain(ledgers).collect());
+}
+
+#[test]
+fn quota_webhooks_are_as_specified() {
+    let validating = component("quota", "ValidatingWebhookConfiguration")[0].clone();
+    let mutating = component("quota", "MutatingWebhookConfiguration")[0].clone();
+    let names = |object: &Value| -> Vec<String> {
+        let webhooks = object["webhooks"].as_array().unwrap();
+        webhooks.iter().map(|webhook| webhook["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let trees = ["trees.quota.plimsoll.dev", "stray-trees.quota.plimsoll.dev"].map(str::to_owned);
+    assert_eq!(names(&validating), [&[webhooks::PODS_WEBHOOK.to_owned()], &trees[..]].concat());
+    assert_eq!(names(&mutating), [webhooks::FLAVORS_WEBHOOK]);
+    let (pods, tree, stray) =
+        (&validating["webhooks"][0], &validating["webhooks"][1], &validating["webhooks"][2]);
+    let flavors = &mutating["webhooks"][0];
+    let nothing = webhooks::namespace_selector(&BTreeSet::new());
+    let config = plimsoll::config::check_tree(Path::new("none"), serde_json::Map::new()).unwrap().config;
+    for (rule, got, want) in [
+        ("the name that is looked up", &validating["metadata"]["name"], json!(config.quota.webhook_name)),
+        ("the name that is looked up", &mutating["metadata"]["name"], json!(config.quota.webhook_name)),
+        ("a bound that holds", &pods["failurePolicy"], json!("Fail")),
+        ("as configured", &pods["timeoutSeconds"], json!(config.quota.webhook_timeout.as_secs())),
+        ("dry runs reserve nothing", &pods["sideEffects"], json!("NoneOnDryRun")),
+        ("creation", &pods["rules"][0]["operations"], json!(["CREATE"])),
+        ("of pods", &pods["rules"][0]["resources"], json!(["pods"])),
+        ("and resizes", &pods["rules"][1]["resources"], json!(["pods/resize"])),
+        ("nothing else: a label must always go", &pods["rules"][2], Value::Null),
+        ("nothing is bound yet", &pods["namespaceSelector"], nothing.clone()),
+        ("nothing is bound yet", &flavors["namespaceSelector"], nothing),
+        ("pods start, or are refused by name", &flavors["failurePolicy"], json!("Ignore")),
+        ("injected affinity comes again", &flavors["reinvocationPolicy"], json!("IfNeeded")),
+        ("the tree that counts", &tree["failurePolicy"], json!("Fail")),
+        ("not its status", &tree["rules"][0]["resources"], json!(["elasticquotatrees"])),
+        ("nor without us", &tree["rules"][0]["operations"], json!(["CREATE", "UPDATE", "DELETE"])),
+        (
+            "in its namespace",
+            &tree["namespaceSelector"]["matchExpressions"][0]["values"],
+            json!(["kube-system"]),
+        ),
+        ("others are only warned about", &stray["failurePolicy"], json!("Ignore")),
+    ] {
+        assert_eq!(*got, want, "{rule}");
+    }
+}
+
+/// Whether the way in which the component turns quota on is one that works.
+#[test]
+fn the_component_turns_quota_on() {
+    let folder = root().join("webhook-config/components/quota");
+    let patch = &documents(&folder.join("enable.yaml"))[0][0]["value"];
+    let variable = plimsoll::config::environment_name("quota.enabled");
+    assert_eq!(*patch, json!({"name": variable, "value": "true"}));
 }
 
 #[test]
@@ -306,6 +426,11 @@ mod snapshots {
     #[test]
     fn enforce() {
         compare("tests/fixtures/kustomize/enforce", "enforce");
+    }
+
+    #[test]
+    fn quota_and_cert_manager() {
+        compare("tests/fixtures/kustomize/quota", "quota");
     }
 
     #[test]

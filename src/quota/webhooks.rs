@@ -11,9 +11,6 @@ use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams};
 use plimsoll_core::quota::{TREE_NAMESPACE, Tree};
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
 use super::{CALL_TIMEOUT, MANAGER, send};
 use crate::cluster::{Call, WriteError};
@@ -131,28 +128,6 @@ impl WebhookKeeper {
     /// See [`WriteError::next`]. Each configuration was tried.
     pub async fn keep(&self, tree: &Tree) -> Result<(), WriteError> {
         self.keep_all(tree, Others::Go).await
-    }
-
-    /// Keeps them until `cancelled`: when the tree changes, and every `every`, in case somebody edited them.
-    pub async fn run(
-        &self,
-        mut tree: watch::Receiver<std::sync::Arc<Tree>>,
-        every: Duration,
-        cancelled: CancellationToken,
-    ) {
-        let mut ticks = interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let current = tree.borrow_and_update().clone();
-            if let Err(error) = self.keep(&current).await {
-                tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
-            }
-            tokio::select! {
-                () = cancelled.cancelled() => return,
-                _ = ticks.tick() => {}
-                changed = tree.changed() => if changed.is_err() { return },
-            }
-        }
     }
 
     async fn keep_all(&self, tree: &Tree, others: Others) -> Result<(), WriteError> {

@@ -8,8 +8,6 @@ use plimsoll::cluster::WriteError;
 use plimsoll::quota::WebhookKeeper;
 use plimsoll_core::quota::{Node, Tree};
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::fake::FakeApi;
 
@@ -155,23 +153,4 @@ async fn ten_thousand_namespaces() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     keeper(&fake).keep(&tree(&names, &[])).await.unwrap();
     assert_eq!(named(&fake, VALIDATING, 1).as_array().unwrap().len(), 10_000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_loop_follows_changes_and_mends() {
-    let fake = FakeApi::default();
-    install(&fake);
-    let (sender, receiver) = watch::channel(Arc::new(Tree::default()));
-    let cancelled = CancellationToken::new();
-    let (keeper, token) = (keeper(&fake), cancelled.clone());
-    let task = tokio::spawn(async move { keeper.run(receiver, Duration::from_secs(5), token).await });
-    sender.send(Arc::new(tree(&["shop"], &[]))).unwrap();
-    // The clock is paused: it moves when everybody waits.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]));
-    install(&fake);
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]));
-    cancelled.cancel();
-    task.await.unwrap();
 }

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::admission::envelope::{Review, Version};
-use crate::admission::response::{Answer, write};
+use crate::admission::envelope::Version;
+use crate::admission::response::{Answer, write_to};
 
 /// The refusal, for now, of a request of which only the beginning may be there. Nothing is looked at but what has to be
 /// echoed, which the API server writes first. `None` if that is not there.
@@ -16,22 +16,8 @@ pub fn turn_away(beginning: &[u8], message: &str) -> Option<Vec<u8>> {
     // An error is the rule: reading stops where nothing more is wanted, or the beginning ends.
     let _ = EnvelopeSeed(&mut echo).deserialize(&mut serde_json::Deserializer::from_slice(beginning));
     let uid = echo.uid.filter(|uid| uid.get().starts_with('"'))?;
-    let review = Review {
-        version: echo.version.unwrap_or(Version::V1),
-        uid,
-        group: Cow::Borrowed(""),
-        kind: Cow::Borrowed(""),
-        resource: Cow::Borrowed(""),
-        sub_resource: Cow::Borrowed(""),
-        operation: Cow::Borrowed(""),
-        name: Cow::Borrowed(""),
-        namespace: Cow::Borrowed(""),
-        dry_run: false,
-        from_node: false,
-        object: None,
-        old_object: None,
-    };
-    Some(write(&review, &Answer::deny_for_now(message.to_owned())))
+    let version = echo.version.unwrap_or(Version::V1);
+    Some(write_to(version, uid, &Answer::deny_for_now(message.to_owned())))
 }
 
 /// What an answer repeats.
