@@ -18,8 +18,8 @@ use futures_util::FutureExt;
 use crate::runner::Scenario;
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
-    outage as quota_outage, reclaim as quota_reclaim, resize as quota_resize, status as quota_status,
-    trees as quota_trees, verdicts as quota_verdicts, walk as quota_walk,
+    load as quota_load, outage as quota_outage, reclaim as quota_reclaim, resize as quota_resize,
+    status as quota_status, trees as quota_trees, verdicts as quota_verdicts, walk as quota_walk,
 };
 
 macro_rules! scenarios {
@@ -31,8 +31,16 @@ macro_rules! scenarios {
     };
 }
 
+/// Measurements, which are no part of the tests: with `PLIMSOLL_E2E_LOAD` set they are all there is.
+fn measurements() -> Vec<Scenario> {
+    scenarios! { quota_load: throughput; }
+}
+
 /// All scenarios, in the order in which they run.
 pub(crate) fn all() -> Vec<Scenario> {
+    if std::env::var_os("PLIMSOLL_E2E_LOAD").is_some() {
+        return measurements();
+    }
     scenarios! {
         manifests: accepted_by_the_api_server, sample_profiles_accepted, nothing_lowered_without_a_profile;
         workloads: deployment, stateful_set, job, cron_job, bare_pod;

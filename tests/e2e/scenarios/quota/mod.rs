@@ -4,6 +4,7 @@ pub(super) mod concurrency;
 pub(super) mod flavors;
 pub(super) mod input;
 pub(super) mod ledger;
+pub(super) mod load;
 pub(super) mod outage;
 pub(super) mod reclaim;
 pub(super) mod resize;
