@@ -101,7 +101,8 @@ fn trees_are_judged_alone_and_against_the_cluster() {
     let here = "-f changed.yaml --objects cluster.yaml";
     let stored = "-f changed.yaml --objects cluster.yaml tree.yaml";
     let gone = changed("namespaces: [namespace1, namespace2]", "namespaces: [namespace2]");
-    let rows: [(&str, &str, &str, &[&str], &[&str]); 13] = [
+    type Row<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [&'a str]);
+    let rows: [Row<'_>; 13] = [
         ("good, alone", TREE, "-f changed.yaml", &[], &[]),
         ("good, in the cluster", TREE, here, &[], &[]),
         ("T1", &changed("min: {cpu: 1.5}", "min: {cpu: 41}"), here, &["T2", "T1"], &[]),

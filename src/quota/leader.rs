@@ -156,17 +156,17 @@ impl Leader {
                     return;
                 }
                 Err(failure) => {
-                    self.complain(&failure);
+                    Self::complain(&failure);
                     sleep(IDLE + chance(IDLE)).await;
                 }
             }
         }
     }
 
-    fn complain(&self, failure: &ReadFailure) {
+    fn complain(failure: &ReadFailure) {
         match failure {
             ReadFailure::Store(error) => {
-                tracing::warn!(%error, "the quota ledger cannot be kept; trying again")
+                tracing::warn!(%error, "the quota ledger cannot be kept; trying again");
             }
             ReadFailure::Content(message) => tracing::error!(message, "the quota ledger cannot be used"),
         }
@@ -241,7 +241,7 @@ impl Leader {
                         Ok(None) => {}
                         Ok(Some(end)) => return Ok(end),
                         Err(failure) => {
-                            self.complain(&failure);
+                            Self::complain(&failure);
                             dirty = true;
                             sleep(IDLE).await;
                         }

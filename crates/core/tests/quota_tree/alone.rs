@@ -361,7 +361,7 @@ fn what_counts_is_told_apart_from_what_does_not() {
         changed(&[("/children/0/attributes", json!({"resourceflavors": " spot, od,,spot , ", "x": null}))]);
     for node in ["", "/children/0"] {
         for field in ["min", "max"] {
-            tree.pointer_mut(&format!("/spec/root{node}/{field}")).unwrap()["kube-queue/max-jobs"] =
+            tree.pointer_mut(&format!("/spec/{}{node}/{field}", "root")).unwrap()["kube-queue/max-jobs"] =
                 json!("10");
         }
     }
