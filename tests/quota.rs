@@ -123,6 +123,7 @@ fn the_answer_has_its_form() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table")]
 fn verdicts() {
     let of = |cpu: &str, namespace: &str| {
         let mut pod = pod(namespace, "new", 59);

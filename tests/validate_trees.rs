@@ -85,6 +85,9 @@ fn answer(folder: &Path, arguments: &str) -> (i32, Vec<String>, Vec<String>) {
     (output.status.code().unwrap(), rules("violations"), rules("warnings"))
 }
 
+/// Rule, manifest, arguments, rules of violations and of warnings.
+type Row<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [&'a str]);
+
 #[test]
 fn trees_are_judged_alone_and_against_the_cluster() {
     let folder = tempfile::tempdir().unwrap();
@@ -101,7 +104,6 @@ fn trees_are_judged_alone_and_against_the_cluster() {
     let here = "-f changed.yaml --objects cluster.yaml";
     let stored = "-f changed.yaml --objects cluster.yaml tree.yaml";
     let gone = changed("namespaces: [namespace1, namespace2]", "namespaces: [namespace2]");
-    type Row<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [&'a str]);
     let rows: [Row<'_>; 13] = [
         ("good, alone", TREE, "-f changed.yaml", &[], &[]),
         ("good, in the cluster", TREE, here, &[], &[]),

@@ -60,7 +60,7 @@ fn judged(verdict: &Verdict, reclaims: bool) -> (QuotaOutcome, Answer) {
         Verdict::Ruled(Ruling::Refused { leaf, blocks, entitled, .. }, tree) => {
             let (outcome, outlook) = match (entitled, reclaims) {
                 (true, true) => (QuotaOutcome::Reclaim, Outlook::ReclaimStarted),
-                (true, false) => (QuotaOutcome::Reclaim, Outlook::NoVictims),
+                (true, false) => (QuotaOutcome::Reclaim, Outlook::ReclaimIsOff),
                 (false, _) => (QuotaOutcome::Refused, Outlook::Waits),
             };
             (outcome, Answer::deny(words::refusal(tree, *leaf, blocks, outlook)))
