@@ -101,7 +101,10 @@ async fn install(world: &World) -> Result<()> {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [folder(install::BASE)?],
-        "components": [folder("webhook-config/components/quota")?],
+        "components": [
+            folder("webhook-config/components/quota")?,
+            folder("webhook-config/components/resourceflavor-crd")?,
+        ],
     });
     fs::write(dir.join("kustomization.yaml"), kustomization.to_string())?;
     let text = world.cluster.kubectl.run(["kustomize".as_ref(), dir.as_os_str()], None)?;
