@@ -157,7 +157,7 @@ fn plans(criterion: &mut Criterion, world: &World) {
         assert_eq!(found, naive(world, victims), "both find the same");
         group.bench_function(BenchmarkId::new("indexed", victims), |b| b.iter(planned));
         group.bench_function(BenchmarkId::new("sorting after each pick", victims), |b| {
-            b.iter(|| naive(world, victims))
+            b.iter(|| naive(world, victims));
         });
     }
     // 20 CPUs more than the leaf owns cannot be asked for; what no pod may be evicted for costs most.
