@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use futures_util::future::try_join_all;
 use plimsoll_core::quota::ledger::{Ledger, decode};
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ use super::{World, until};
 
 pub(crate) const TREES: &str = "scheduling.sigs.k8s.io/v1beta1";
 pub(crate) const TREE: &str = "ElasticQuotaTree";
+const LEDGERS: &str = "plimsoll.dev/v1alpha1";
+const LEDGER: &str = "QuotaLedger";
 const WEBHOOKS: &str = "plimsoll-quota";
 /// The annotation of a stored tree that lets it go while its pods are there.
 pub(crate) const FORCE: &str = "plimsoll.dev/force";
@@ -36,7 +38,7 @@ fn settings() -> Value {
         "reservationAge": "1s",
         "recountInterval": "10s",
         "statusInterval": "1s",
-        "leaseDuration": "2s",
+        "leaseDuration": "4s",
         "renewInterval": "500ms",
     })
 }
@@ -70,7 +72,7 @@ pub(crate) async fn with_quota<'w>(
     }
     quota.remove_trees().await.context("remove the tree of an earlier scenario")?;
     let outcome = scenario(&quota).await;
-    let outcome = outcome.with_context(|| quota.logs());
+    let outcome = outcome.map_err(|error| anyhow!("{error:#}\n\n{}", quota.logs()));
     // Without a replica nobody can answer for the tree.
     if quota.replicas.borrow().is_empty() {
         quota.start_replica().await?;
@@ -258,6 +260,12 @@ impl Quota<'_> {
             })
             .await?;
         }
+        // With the ledger of another tree about, a new one waits until everything promised by that one has come to be.
+        for item in self.world.cluster.list(LEDGERS, LEDGER, Some(NAMESPACE), "").await? {
+            let ledger = super::objects::named(LEDGERS, LEDGER, &item);
+            self.world.cluster.merge(&ledger, &json!({"metadata": {"finalizers": null}})).await?;
+            self.world.cluster.delete(&ledger).await?;
+        }
         until("the webhooks to ask about no namespace", async || {
             let bound = self.bound().await?;
             ensure!(bound.is_empty(), "they ask about {bound:?}");
@@ -286,7 +294,7 @@ impl Quota<'_> {
     /// What names the ledger.
     pub(crate) fn ledger_object(&self) -> Value {
         json!({
-            "apiVersion": "plimsoll.dev/v1alpha1", "kind": "QuotaLedger",
+            "apiVersion": LEDGERS, "kind": LEDGER,
             "metadata": {"name": format!("plimsoll-{}", self.name), "namespace": NAMESPACE},
         })
     }

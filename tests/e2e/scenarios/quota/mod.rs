@@ -13,7 +13,7 @@ pub(super) mod trees;
 pub(super) mod verdicts;
 pub(super) mod walk;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -26,6 +26,36 @@ async fn next_second(object: &Value) -> Result<()> {
     let created: Timestamp = created.parse()?;
     until("the next second", async || Ok((Timestamp::now().as_second() > created.as_second()).then_some(())))
         .await
+}
+
+/// Waits until a pod that is made now is younger than all of a namespace.
+async fn next_second_of_pods(world: &World, namespace: &str) -> Result<()> {
+    for pod in world.cluster.list("v1", "Pod", Some(namespace), "").await? {
+        next_second(&pod).await?;
+    }
+    Ok(())
+}
+
+/// Waits for an event of ours about an object, whose text has each of `words`.
+async fn event(world: &World, namespace: &str, kind: &str, name: &str, words: &[&str]) -> Result<()> {
+    until(format!("an event about {kind} {namespace}/{name}"), async || {
+        let all = world.cluster.list("events.k8s.io/v1", "Event", Some(namespace), "").await?;
+        let ours: Vec<&Value> = all
+            .iter()
+            .filter(|event| {
+                event["reportingController"] == "plimsoll-quota"
+                    && event["regarding"]["kind"] == kind
+                    && event["regarding"]["name"] == name
+            })
+            .collect();
+        let says = |event: &&Value| {
+            let text = format!("{} {}", event["reason"], event["note"]);
+            words.iter().all(|word| text.contains(word))
+        };
+        ensure!(ours.iter().any(says), "{ours:?}");
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// Waits until so many pods of a namespace run, and gives them.

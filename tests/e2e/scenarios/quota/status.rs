@@ -1,9 +1,9 @@
 //! What people see: the status of the tree, events, the webhooks.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::run;
+use super::{event, run};
 use crate::harness::quota::{Quota, cores, tree_t, with_quota, workload};
 use crate::harness::{World, check_eq, until};
 
@@ -71,27 +71,6 @@ async fn quota_of(quota: &Quota<'_>, namespace: &str) -> Result<()> {
     until("20 cores in use", async || {
         let used = quota.ledger().await?.committed.get(namespace).map_or(0, |amounts| amounts.of("cpu"));
         Ok((used == 20_000_000_000).then_some(()))
-    })
-    .await
-}
-
-/// Waits for an event of ours about an object, whose text has each of `words`.
-async fn event(world: &World, namespace: &str, kind: &str, name: &str, words: &[&str]) -> Result<()> {
-    until(format!("an event about {kind} {namespace}/{name}"), async || {
-        let all = world.cluster.list("events.k8s.io/v1", "Event", Some(namespace), "").await?;
-        let ours: Vec<&Value> = all
-            .iter()
-            .filter(|event| {
-                event["reportingController"] == "plimsoll-quota"
-                    && event["regarding"]["kind"] == kind
-                    && event["regarding"]["name"] == name
-            })
-            .collect();
-        let says = |event: &&&Value| {
-            words.iter().all(|word| event["note"].as_str().unwrap_or_default().contains(word))
-        };
-        ensure!(ours.iter().any(|event| says(&event)), "{ours:?}");
-        Ok(Some(()))
     })
     .await
 }

@@ -50,7 +50,7 @@ fn rows() -> Vec<Row> {
             &[(1, memory("30Gi"))],
             0,
             memory("11Gi"),
-            &["exceeded quota", "root.a: memory", "root: memory", "has to wait"],
+            &["exceeded quota", "root.a: memory", "root: memory", "waits until"],
         ),
         row(
             "P9 what is not asked for never blocks",

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{condition, next_second, run};
+use super::{condition, next_second_of_pods, run};
 use crate::harness::quota::{Quota, TREES, tree_t, with_quota, workload};
 use crate::harness::{World, check_eq, until};
 
@@ -22,11 +22,11 @@ pub(in crate::scenarios) async fn four_deployments(world: &World) -> Result<()> 
         ];
         for (rule, namespace, used) in steps {
             let deployment = workload("Deployment", namespace, "web", 5, "5");
-            let created = world.cluster.create(&deployment).await?;
+            world.cluster.create(&deployment).await?;
             quota.uses(&pairs(&namespaces, used)).await.context(rule)?;
             shown(quota, &tree, used.iter().sum()).await.context(rule)?;
             refused(world, namespace).await.context(rule)?;
-            next_second(&created).await?;
+            next_second_of_pods(world, namespace).await?;
         }
         for namespace in &namespaces {
             run(world, namespace, 2).await?;
