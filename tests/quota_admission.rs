@@ -72,7 +72,8 @@ impl Cluster {
 
     fn replica_within(&self, budget: Duration) -> Queue {
         let metrics = Arc::new(Metrics::new("test"));
-        let (queue, decider) = queue(self.store.clone(), Arc::clone(&self.objects), metrics, budget);
+        let (queue, decider) =
+            queue(self.store.clone(), Arc::clone(&self.objects), metrics, Arc::default(), budget);
         tokio::spawn(decider.run());
         queue
     }

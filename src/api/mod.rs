@@ -4,6 +4,7 @@
 //! page in somebody's browser does not reach it either, by a name that its own DNS server points at 127.0.0.1, is the
 //! reason why the name in `Host` is looked at.
 
+mod quota;
 mod recommendations;
 
 use std::sync::Arc;
@@ -17,24 +18,37 @@ use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::quota::content::{Known, Latest};
 use crate::server::{Shutdown, plain};
 
 /// What every path begins with.
 const ROOT: &str = "/api/v1/";
 
 /// Answers from the snapshot until `shutdown` is finished.
-pub async fn serve(listener: TcpListener, objects: Arc<ArcSwap<Objects>>, shutdown: Shutdown) {
+pub async fn serve(
+    listener: TcpListener,
+    objects: Arc<ArcSwap<Objects>>,
+    ledger: Latest,
+    shutdown: Shutdown,
+) {
     let answer = move |request: &Request<Incoming>| {
-        answer(request.method(), request.uri().path(), request.headers(), &objects.load())
+        let known = Sources { objects: &objects.load(), ledger: ledger.load_full() };
+        answer(request.method(), request.uri().path(), request.headers(), &known)
     };
     plain::serve(listener, "api", shutdown, answer).await;
+}
+
+/// What answers are made from.
+struct Sources<'a> {
+    objects: &'a Objects,
+    ledger: Option<Arc<Known>>,
 }
 
 /// A text that is JSON already, or why there is none.
 type Answer = Result<String, (StatusCode, String)>;
 
-fn answer(method: &Method, path: &str, headers: &HeaderMap, objects: &Objects) -> Response<Full<Bytes>> {
-    let answer = check(method, headers).and_then(|()| route(path, objects));
+fn answer(method: &Method, path: &str, headers: &HeaderMap, known: &Sources<'_>) -> Response<Full<Bytes>> {
+    let answer = check(method, headers).and_then(|()| route(path, known));
     let (status, text) = answer.map_or_else(
         |(status, message)| (status, json!({ "code": status.as_u16(), "message": message }).to_string()),
         |text| (StatusCode::OK, text),
@@ -77,12 +91,13 @@ fn is_local(host: &str) -> bool {
     })
 }
 
-fn route(path: &str, objects: &Objects) -> Answer {
+fn route(path: &str, known: &Sources<'_>) -> Answer {
     let unknown = || {
-        let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE and \
-                     /api/v1/recommendations/NAMESPACE/KIND/NAME";
+        let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
+                     /api/v1/recommendations/NAMESPACE/KIND/NAME and /api/v1/quota";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
+    let objects = known.objects;
     let rest = path.strip_prefix(ROOT).ok_or_else(unknown)?;
     let parts: Vec<&str> = rest.strip_suffix('/').unwrap_or(rest).split('/').collect();
     match parts.as_slice() {
@@ -95,6 +110,11 @@ fn route(path: &str, objects: &Objects) -> Answer {
                 (StatusCode::NOT_FOUND, message)
             })
         }
+        ["quota"] => known.ledger.as_deref().map(quota::tree).ok_or_else(|| {
+            let message = "this replica has read no quota ledger; quota.enabled must be true and there must be a tree, \
+                           and the replica that holds the lease plimsoll-quota always has";
+            (StatusCode::NOT_FOUND, message.to_owned())
+        }),
         _ => Err(unknown()),
     }
 }
@@ -146,7 +166,8 @@ mod tests {
 
     async fn ask(method: &Method, path: &str, host: &str) -> (u16, Value) {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
-        let response = answer(method, path, &headers, &objects());
+        let known = Sources { objects: &objects(), ledger: None };
+        let response = answer(method, path, &headers, &known);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -216,7 +237,8 @@ mod tests {
                 404,
                 "about Job web in namespace shop",
             ),
-            ("path", Method::GET, "/api/v1/quota", "localhost", 404, "there are /api/v1/recommendations"),
+            ("path", Method::GET, "/api/v1/other", "localhost", 404, "there are /api/v1/recommendations"),
+            ("no ledger", Method::GET, "/api/v1/quota", "localhost", 404, "has read no quota ledger"),
             ("depth", Method::GET, "/api/v1/recommendations/shop/Job", "localhost", 404, "is not known"),
             ("root", Method::GET, "/", "localhost", 404, "is not known"),
             ("method", Method::POST, "/api/v1/recommendations", "localhost", 405, "only GET and HEAD"),

@@ -26,6 +26,7 @@ use crate::config::{
 };
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
+use crate::quota::content::Latest;
 use crate::quota::{self, run::Door};
 use crate::recommender;
 use crate::server::health;
@@ -209,14 +210,22 @@ async fn serve(
         Arc::new(LiveNamespaces::new(client, config.admission.namespace_read_timeout))
     });
     start_recommender(&config, args.standalone.is_some(), &snapshots, &metrics, &readiness, &tasks);
+    let latest = Latest::default();
     let door = match &client {
         Some(client) if config.quota.enabled => {
-            Some(start_quota(&config, client, &snapshots, &metrics, &readiness, &tasks))
+            let parts = quota::leader::Parts {
+                config: config.quota.clone(),
+                own_namespace: config.admission.own_namespace.clone(),
+                snapshots: Arc::clone(&snapshots),
+                metrics: Arc::clone(&metrics),
+                latest: Arc::clone(&latest),
+            };
+            Some(start_quota(parts, client, &readiness, &tasks))
         }
         _ => None,
     };
     let api_address = api.map(|(listener, address)| {
-        tasks.spawn("api", api::serve(listener, snapshots.current(), shutdown.clone()));
+        tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
         address
     });
     let engine =
@@ -301,20 +310,7 @@ async fn start_cluster(
 }
 
 /// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.
-fn start_quota(
-    config: &Config,
-    client: &Client,
-    snapshots: &Arc<Snapshots>,
-    metrics: &Arc<Metrics>,
-    readiness: &Readiness,
-    tasks: &Tasks,
-) -> Door {
-    let parts = quota::leader::Parts {
-        config: config.quota.clone(),
-        own_namespace: config.admission.own_namespace.clone(),
-        snapshots: Arc::clone(snapshots),
-        metrics: Arc::clone(metrics),
-    };
+fn start_quota(parts: quota::leader::Parts, client: &Client, readiness: &Readiness, tasks: &Tasks) -> Door {
     let (door, deciding) = quota::run::open(client, &parts);
     tasks.spawn("quota", deciding);
     let leading = quota::run::lead(client.clone(), parts, readiness.clone(), tasks.cancelled());

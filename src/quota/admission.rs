@@ -14,7 +14,7 @@ use plimsoll_core::quota::{UsageByNamespace, words};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::content;
+use super::content::{self, Latest};
 use super::store::{LedgerStore, LedgerVersion};
 use crate::cluster::{WriteError, chance};
 use crate::metrics::{ClaimEvent, Metrics};
@@ -75,6 +75,7 @@ pub struct Decider<S> {
     store: S,
     objects: Arc<ArcSwap<Objects>>,
     metrics: Arc<Metrics>,
+    latest: Latest,
     waiting: mpsc::Receiver<Waiting>,
 }
 
@@ -89,10 +90,11 @@ pub fn queue<S: LedgerStore>(
     store: S,
     objects: Arc<ArcSwap<Objects>>,
     metrics: Arc<Metrics>,
+    latest: Latest,
     budget: Duration,
 ) -> (Queue, Decider<S>) {
     let (sender, waiting) = mpsc::channel(QUEUE);
-    (Queue { waiting: sender, budget }, Decider { store, objects, metrics, waiting })
+    (Queue { waiting: sender, budget }, Decider { store, objects, metrics, latest, waiting })
 }
 
 impl<S: LedgerStore> Decider<S> {
@@ -185,6 +187,7 @@ impl<S: LedgerStore> Decider<S> {
         let Some(next) = next.filter(|_| !batch.is_empty()) else { return Round::Done };
         match self.write(&tree, &version, &next).await {
             Ok(()) => {
+                content::note(&self.latest, &tree, &next);
                 self.count_claims(&ledger, &next);
                 let rulings = held.into_iter();
                 for (waiting, ruling) in batch.drain(..).zip(rulings) {
@@ -241,9 +244,11 @@ enum Round {
 }
 
 /// Why there is no ledger to judge by.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ReadFailure {
+    #[error("{0}")]
     Store(WriteError),
+    #[error("{0}")]
     Content(String),
 }
 

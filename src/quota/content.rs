@@ -1,7 +1,11 @@
 //! What the ledger's object holds, and what it says.
 
-use plimsoll_core::quota::PODS;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
 use plimsoll_core::quota::ledger::{DecodeError, Ledger, decode, encode};
+use plimsoll_core::quota::{PODS, Tree};
 use plimsoll_core::resource::UNIT;
 
 use crate::crd::{LedgerCounts, LedgerTree, QuotaLedgerSpec};
@@ -36,4 +40,24 @@ pub fn write(ledger: &Ledger) -> std::io::Result<QuotaLedgerSpec> {
 /// Another version wrote it, or it is damaged.
 pub fn read(spec: &QuotaLedgerSpec) -> Result<Ledger, DecodeError> {
     decode(&spec.data)
+}
+
+/// A ledger as this replica last knew it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The tree that it was read with.
+    pub tree: Arc<Tree>,
+    /// What it said.
+    pub ledger: Ledger,
+    /// When that was.
+    pub at: Timestamp,
+}
+
+/// What this replica last knew, for whoever asks. It decides nothing.
+pub type Latest = Arc<ArcSwapOption<Known>>;
+
+/// Notes a ledger that was just read or written.
+pub(super) fn note(latest: &Latest, tree: &Arc<Tree>, ledger: &Ledger) {
+    let known = Known { tree: Arc::clone(tree), ledger: ledger.clone(), at: Timestamp::now() };
+    latest.store(Some(Arc::new(known)));
 }

@@ -1,7 +1,7 @@
 //! The one replica that keeps the ledger true: it counts pods, releases what came to nothing, makes room for claims,
 //! and writes the tree's status and the namespaces of the webhooks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -34,6 +34,8 @@ const WEBHOOKS: Duration = Duration::from_secs(5);
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many pods of old reservations are asked for in one round.
 const SUSPECTS: usize = 32;
+/// The same complaint is not repeated sooner.
+const REPEAT: Duration = Duration::from_secs(60);
 /// So often a write is tried again at once after a conflict.
 const ATTEMPTS: u32 = 6;
 
@@ -48,6 +50,8 @@ pub struct Parts {
     pub snapshots: Arc<Snapshots>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Where the ledger is noted for whoever asks.
+    pub latest: content::Latest,
 }
 
 /// How long a call for the ledger may take that a request waits for.
@@ -73,6 +77,8 @@ struct Leader {
     status: StatusWriter,
     events: Arc<Events>,
     started: Instant,
+    /// What was complained about last, and when.
+    said: Mutex<Option<(String, Instant)>>,
 }
 
 /// Why a tree is not kept any more.
@@ -123,6 +129,7 @@ impl Leader {
             status: StatusWriter::new(client.clone()),
             events,
             started: Instant::now(),
+            said: Mutex::default(),
             client,
             parts,
         }
@@ -156,19 +163,21 @@ impl Leader {
                     return;
                 }
                 Err(failure) => {
-                    Self::complain(&failure);
+                    self.complain(&failure);
                     sleep(IDLE + chance(IDLE)).await;
                 }
             }
         }
     }
 
-    fn complain(failure: &ReadFailure) {
-        match failure {
-            ReadFailure::Store(error) => {
-                tracing::warn!(%error, "the quota ledger cannot be kept; trying again");
-            }
-            ReadFailure::Content(message) => tracing::error!(message, "the quota ledger cannot be used"),
+    /// Says what is wrong, and the same thing again only after a while.
+    fn complain(&self, failure: &ReadFailure) {
+        let text = failure.to_string();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = said.as_ref().is_none_or(|(old, at)| *old != text || at.elapsed() >= REPEAT);
+        if is_news {
+            tracing::error!(error = text, "the quota ledger cannot be kept; trying again");
+            *said = Some((text, Instant::now()));
         }
     }
 
@@ -241,7 +250,7 @@ impl Leader {
                         Ok(None) => {}
                         Ok(Some(end)) => return Ok(end),
                         Err(failure) => {
-                            Self::complain(&failure);
+                            self.complain(&failure);
                             dirty = true;
                             sleep(IDLE).await;
                         }
@@ -344,6 +353,7 @@ impl Leader {
             Written::Superseded => return Ok(Some(End::Superseded)),
             Written::NotYet => return Ok(None),
         };
+        content::note(&self.parts.latest, kept.keeper.tree(), &ledger);
         let now = self.now();
         self.check_suspects(kept, &ledger, now).await;
         self.room.serve(&mut kept.keeper, &ledger, now).await;

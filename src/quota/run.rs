@@ -31,8 +31,13 @@ pub struct Door {
 pub fn open(client: &Client, parts: &Parts) -> (Door, impl Future<Output = ()> + Send + use<>) {
     let budget = parts.config.admission_budget;
     let store = ledger_store(client.clone(), parts, budget);
-    let (queue, decider) =
-        admission::queue(store.clone(), parts.snapshots.current(), Arc::clone(&parts.metrics), budget);
+    let (queue, decider) = admission::queue(
+        store.clone(),
+        parts.snapshots.current(),
+        Arc::clone(&parts.metrics),
+        Arc::clone(&parts.latest),
+        budget,
+    );
     (Door { queue, store, reclaims: parts.config.reclaim.enabled }, decider.run())
 }
 
