@@ -453,3 +453,68 @@ fn the_tree_in_other_forms() {
         assert_eq!(run.code, 0, "{form}: {}", run.err);
     }
 }
+
+/// What the server would answer about a pod, from files.
+#[test]
+fn reviews_of_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("tree.yaml"), TREE).unwrap();
+    let pods: Vec<Value> = (1..5).map(|i| pod("namespace1", &format!("1-{i}"), i)).collect();
+    std::fs::write(
+        folder.path().join("pods.json"),
+        json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string(),
+    )
+    .unwrap();
+    let review = |namespace: &str, change: &Value| {
+        let mut object = pod(namespace, "new", 30);
+        object["metadata"]["uid"] = json!("new-uid");
+        let mut request = json!({
+            "uid": "r", "operation": "CREATE", "namespace": namespace, "name": "new",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"}, "resource": {"resource": "pods"},
+            "userInfo": {"username": "somebody", "groups": ["system:authenticated"]}, "object": object,
+        });
+        json_patch::merge(&mut request, change);
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+            .to_string()
+    };
+    let mirror = json!({
+        "object": {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}},
+        "userInfo": {"groups": ["system:nodes"]},
+    });
+    let forged = json!({"object": {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}});
+    let resized = |to: &str| {
+        let old = json!({"metadata": {"name": "1-1", "namespace": "namespace1", "uid": "u"},
+            "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "5"}}}]}});
+        let mut new = old.clone();
+        new["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(to);
+        json!({"operation": "UPDATE", "subResource": "resize", "object": new, "oldObject": old})
+    };
+    for (rule, namespace, change, code, says) in [
+        ("within its leaf", "namespace2", json!({}), 0, ""),
+        (
+            "past its leaf",
+            "namespace1",
+            json!({}),
+            1,
+            "exceeded quota: root.a.a1: cpu requested 5, used 20, max 20",
+        ),
+        ("a dry run is judged too", "namespace1", json!({"dryRun": true}), 1, "exceeded quota"),
+        ("bound to nothing", "elsewhere", json!({}), 0, ""),
+        ("kube-system", "kube-system", json!({}), 0, ""),
+        ("a mirror pod that a node makes", "namespace1", mirror, 0, ""),
+        ("the annotation alone is nothing", "namespace1", forged, 1, "exceeded quota"),
+        ("other updates are free", "namespace1", json!({"operation": "UPDATE", "oldObject": {}}), 0, ""),
+        ("a resize downwards", "namespace1", resized("1"), 0, ""),
+        ("a resize upwards", "namespace1", resized("6"), 1, "cpu requested 1, used 20, max 20"),
+        ("no UID", "namespace1", json!({"object": {"metadata": {"uid": null}}}), 1, "metadata.uid"),
+        ("no object", "namespace1", json!({"object": null}), 1, "no object"),
+    ] {
+        std::fs::write(folder.path().join("review.json"), review(namespace, &change)).unwrap();
+        let run =
+            plimsoll(folder.path(), "review -f review.json --stage validate --objects tree.yaml pods.json");
+        assert_eq!(run.code, code, "{rule}: {}{}", run.out, run.err);
+        assert!(run.out.contains(says), "{rule}: {}", run.out);
+        let answer: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(answer["response"]["allowed"], json!(code == 0), "{rule}");
+    }
+}

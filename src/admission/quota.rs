@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use plimsoll_core::admission::{Answer, Outcome, QuotaStep, Review, write_to};
+use plimsoll_core::admission::{Answer, Outcome, QuotaStep, Review, quota_answer, write_to};
 use plimsoll_core::quota::UsageByNamespace;
 use plimsoll_core::quota::ledger::Ruling;
-use plimsoll_core::quota::words::{self, Outlook};
 
 use super::{operation, written};
 use crate::metrics::{Metrics, QuotaOutcome};
@@ -54,16 +53,13 @@ pub(super) fn answer(review: &Review<'_>, step: QuotaStep, door: &Door, metrics:
 
 fn judged(verdict: &Verdict, reclaims: bool) -> (QuotaOutcome, Answer) {
     match verdict {
-        Verdict::Ruled(Ruling::Admitted | Ruling::NotBound, _) => {
-            (QuotaOutcome::Admitted, Answer::allow(Outcome::Unchanged))
-        }
-        Verdict::Ruled(Ruling::Refused { leaf, blocks, entitled, .. }, tree) => {
-            let (outcome, outlook) = match (entitled, reclaims) {
-                (true, true) => (QuotaOutcome::Reclaim, Outlook::ReclaimStarted),
-                (true, false) => (QuotaOutcome::Reclaim, Outlook::ReclaimIsOff),
-                (false, _) => (QuotaOutcome::Refused, Outlook::Waits),
+        Verdict::Ruled(ruling, tree) => {
+            let outcome = match ruling {
+                Ruling::Admitted | Ruling::NotBound => QuotaOutcome::Admitted,
+                Ruling::Refused { entitled: true, .. } => QuotaOutcome::Reclaim,
+                Ruling::Refused { entitled: false, .. } => QuotaOutcome::Refused,
             };
-            (outcome, Answer::deny(words::refusal(tree, *leaf, blocks, outlook)))
+            (outcome, quota_answer(ruling, tree, reclaims))
         }
         Verdict::NotReady(_) => (QuotaOutcome::NotReady, Answer::deny_for_now(not_now(verdict).to_owned())),
         Verdict::Late => (QuotaOutcome::Busy, Answer::deny_for_now(not_now(verdict).to_owned())),

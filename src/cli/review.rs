@@ -56,6 +56,10 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             let defaulted = review.object.as_ref().map(|pod| offline.defaulted(pod, &review.namespace));
             core::mutate(&review, &Judged { defaulted: defaulted.as_ref(), ..offline.context() }).answer
         }
+        Stage::Validate if core::is_about_pods(&review) => {
+            let Judged { objects, settings, .. } = offline.context();
+            core::judge_pod(&review, objects, settings, config.config.quota.reclaim.enabled)
+        }
         Stage::Validate => {
             let Judged { objects, settings, .. } = offline.context();
             let usage = usage_by_namespace(objects.pods().map(AsRef::as_ref));

@@ -23,7 +23,7 @@ pub use decide::{
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use flavors::FlavorStep;
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
-pub use quota::{QuotaStep, is_about_pods, quota_step};
+pub use quota::{QuotaStep, is_about_pods, judge_pod, quota_answer, quota_step};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write, write_to};
 pub use self_check::SelfCheckError;
 pub use shed::turn_away;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use crate::admission::decide::Settings;
 use crate::admission::envelope::Review;
 use crate::admission::flavors;
+use crate::admission::response::{Answer, Outcome};
 use crate::admission::skip::Skip;
 use crate::objects::Objects;
 use crate::pod::{Json, PodView};
 use crate::quota::flavor;
-use crate::quota::ledger::{Claimant, Request, ReservationKey, ReservationKind};
-use crate::quota::{Amounts, TREE_NAMESPACE, Tree, charge, counted, words};
+use crate::quota::ledger::{Claimant, Ledger, Request, ReservationKey, ReservationKind, Ruling, judge};
+use crate::quota::words::Outlook;
+use crate::quota::{Amounts, TREE_NAMESPACE, Tree, charge, counted, usage_by_namespace, words};
 
 /// What becomes of a review before the ledger is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,51 @@ pub fn is_about_pods(review: &Review<'_>) -> bool {
             (review.operation.as_ref(), review.sub_resource.as_ref()),
             ("CREATE", "") | ("UPDATE", "resize")
         )
+}
+
+/// The answer to a ruling. `reclaims` is whether borrowers are evicted at all.
+pub fn quota_answer(ruling: &Ruling, tree: &Tree, reclaims: bool) -> Answer {
+    match ruling {
+        Ruling::Admitted | Ruling::NotBound => Answer::allow(Outcome::Unchanged),
+        Ruling::Refused { leaf, blocks, entitled, .. } => {
+            let outlook = match (entitled, reclaims) {
+                (true, true) => Outlook::ReclaimStarted,
+                (true, false) => Outlook::ReclaimIsOff,
+                (false, _) => Outlook::Waits,
+            };
+            Answer::deny(words::refusal(tree, *leaf, blocks, outlook))
+        }
+    }
+}
+
+/// The answer to a review about a pod where the pods among the objects are all that count: without a cluster.
+pub fn judge_pod(review: &Review<'_>, objects: &Objects, settings: &Settings, reclaims: bool) -> Answer {
+    let (request, warnings) = match quota_step(review, objects, settings) {
+        QuotaStep::Skip(skip) => return Answer::allow(Outcome::Skipped(skip)),
+        QuotaStep::Refuse(why) => return Answer::deny(why),
+        QuotaStep::Ask { request, warnings } => (request, warnings),
+    };
+    let Some(stored) = objects.quota_tree() else {
+        return Answer::allow(Outcome::Skipped(Skip::NotBound));
+    };
+    let others = objects.pods().map(AsRef::as_ref).filter(|pod| {
+        // A pod that is created again is not there twice.
+        request.key.kind == ReservationKind::Resize
+            || pod.namespace != request.namespace
+            || pod.name != request.name
+    });
+    let ledger = Ledger {
+        initialised: true,
+        committed: usage_by_namespace(others),
+        ..Ledger::unknown(&stored.tree, 0)
+    };
+    match judge(&ledger, &stored.tree, &[*request], 0) {
+        Ok(judged) => {
+            let ruling = judged.rulings.first().unwrap_or(&Ruling::NotBound);
+            Answer { warnings, ..quota_answer(ruling, &stored.tree, reclaims) }
+        }
+        Err(busy) => Answer::deny_for_now(busy.to_string()),
+    }
 }
 
 /// The first step of judging a pod: whose quota it is, where it may run, and what it counts.
