@@ -138,7 +138,7 @@ impl Call<'_> {
 
     /// No answer came in time.
     pub(crate) fn slow(&self, limit: Duration) -> WriteError {
-        self.unavailable(format!("no answer within {} s", limit.as_secs()))
+        self.unavailable(format!("no answer within {limit:?}"))
     }
 
     pub(crate) fn unavailable(&self, message: String) -> WriteError {

@@ -113,7 +113,12 @@ impl Leadership {
             let ended = self.hold(&lease, taken, work, &ending, &mut failing).await;
             self.held.fetch_sub(1, Ordering::Relaxed);
             self.metrics.leader(self.options.part, shard, false);
-            tracing::info!(shard, lease = lease.name, "this replica no longer leads the recommender");
+            tracing::info!(
+                shard,
+                lease = lease.name,
+                "this replica no longer leads the {}",
+                self.options.part
+            );
             if let Err(error) = ended
                 && let Ok(panic) = error.try_into_panic()
             {

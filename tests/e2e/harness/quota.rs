@@ -260,18 +260,19 @@ impl Quota<'_> {
             })
             .await?;
         }
+        until("the webhooks to ask about no namespace", async || {
+            let bound = self.bound().await?;
+            ensure!(bound.is_empty(), "they ask about {bound:?}");
+            Ok(Some(()))
+        })
+        .await?;
         // With the ledger of another tree about, a new one waits until everything promised by that one has come to be.
         for item in self.world.cluster.list(LEDGERS, LEDGER, Some(NAMESPACE), "").await? {
             let ledger = super::objects::named(LEDGERS, LEDGER, &item);
             self.world.cluster.merge(&ledger, &json!({"metadata": {"finalizers": null}})).await?;
             self.world.cluster.delete(&ledger).await?;
         }
-        until("the webhooks to ask about no namespace", async || {
-            let bound = self.bound().await?;
-            ensure!(bound.is_empty(), "they ask about {bound:?}");
-            Ok(Some(()))
-        })
-        .await
+        Ok(())
     }
 
     /// The namespaces whose pods the API server asks about, sorted.

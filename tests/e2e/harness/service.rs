@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::net::http_get;
@@ -26,6 +27,8 @@ struct Backend {
 struct State {
     backends: Mutex<Vec<Backend>>,
     turn: AtomicUsize,
+    /// Changes when every open connection is to end.
+    cut: watch::Sender<()>,
 }
 
 /// Forwards connections until the runtime ends.
@@ -78,6 +81,11 @@ impl Service {
         self.state.with(|all| all.retain(|backend| backend.name != name));
     }
 
+    /// Ends every open connection; who calls next is spread over the replicas again.
+    pub(crate) fn cut_connections(&self) {
+        self.state.cut.send_replace(());
+    }
+
     /// Whether the replica gets connections.
     pub(crate) fn routes_to(&self, name: &str) -> bool {
         self.state.with(|all| all.iter().any(|backend| backend.name == name && backend.ready))
@@ -103,7 +111,11 @@ impl State {
 async fn forward(mut client: TcpStream, state: Arc<State>) {
     let Some(backend) = state.next() else { return };
     if let Ok(mut server) = TcpStream::connect(backend).await {
+        let mut cut = state.cut.subscribe();
         // An end in the middle is the business of the two sides.
-        let _ = copy_bidirectional(&mut client, &mut server).await;
+        tokio::select! {
+            _ = copy_bidirectional(&mut client, &mut server) => {}
+            _ = cut.changed() => {}
+        }
     }
 }

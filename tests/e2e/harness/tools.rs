@@ -1,7 +1,7 @@
 //! Where the programs are, and what to do when they are not.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -89,7 +89,11 @@ impl Kubectl {
             format!("run {}: install kubectl or build the control plane", self.program.display())
         })?;
         if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
-            pipe.write_all(text.as_bytes())?;
+            match pipe.write_all(text.as_bytes()) {
+                // It has heard enough, and says below what it makes of it.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                written => written?,
+            }
         }
         let output = child.wait_with_output()?;
         ensure!(

@@ -35,6 +35,8 @@ pub(in crate::scenarios) async fn last_slot(world: &World) -> Result<()> {
         for round in 0..10 {
             let pods = ["a", "b"].map(|name| cores(&namespace, &format!("{name}-{round}"), "1"));
             let [first, second] = pods.each_ref();
+            // The two then come by connections of their own, which go to the replicas in turn.
+            world.service.cut_connections();
             let (first, second) = join(quota.ask(first), quota.ask(second)).await;
             let admitted: Vec<Value> = [first?, second?].into_iter().filter_map(Result::ok).collect();
             check_eq!(admitted.len(), 1, "round {round}: admitted of two");

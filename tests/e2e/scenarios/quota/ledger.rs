@@ -1,6 +1,6 @@
 //! The ledger is lost, or edited by hand.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::harness::cluster::Refused;
@@ -93,7 +93,7 @@ pub(in crate::scenarios) async fn vanished(world: &World) -> Result<()> {
     .await
 }
 
-/// Somebody writes nonsense in it: nothing is admitted by it, and it is mended.
+/// Somebody writes nonsense in it: nothing is admitted by it, and when it is deleted it is counted anew.
 pub(in crate::scenarios) async fn damaged(world: &World) -> Result<()> {
     with_quota(
         world,
@@ -110,6 +110,14 @@ pub(in crate::scenarios) async fn damaged(world: &World) -> Result<()> {
                 .cluster
                 .merge(&quota.ledger_object(), &json!({"spec": {"data": "v1:bm9uc2Vuc2U="}}))
                 .await?;
+            for number in 0..3 {
+                let refused =
+                    world.cluster.attempt(&cores(first, &format!("meanwhile-{number}"), "1")).await?;
+                let refused = refused.err().context("nobody knows what is in use")?;
+                ensure!(refused.code == 429 && !refused.message.contains("exceeded quota"), "{refused}");
+            }
+            let delete = ["delete", "ql", "plimsoll-damaged", "-n", "plimsoll-system", "--wait=false"];
+            world.cluster.kubectl.run(delete, None)?;
             quota.uses(&[(first, 15)]).await?;
             quota.refused("it counts right", &cores(first, "two", "6"), &["exceeded quota"]).await?;
             quota.admitted("the rest", &cores(first, "two", "5")).await.map(drop)
