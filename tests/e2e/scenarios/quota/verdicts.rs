@@ -1,6 +1,7 @@
 //! Which pods are admitted, one at a time.
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
 use crate::harness::objects::{container, gated_pod};
@@ -239,7 +240,7 @@ pub(in crate::scenarios) async fn dry_runs(world: &World) -> Result<()> {
             anyhow::Ok(ledger["metadata"]["resourceVersion"].clone())
         };
         let before = version().await?;
-        for number in 0..100 {
+        let ask = async |number: u32| {
             let (namespace, cpu, fits) = match number % 4 {
                 0 => (first, "5", true),
                 1 => (first, "6", false),
@@ -248,7 +249,9 @@ pub(in crate::scenarios) async fn dry_runs(world: &World) -> Result<()> {
             };
             let answer = world.cluster.create_dry(&cores(namespace, &format!("dry-{number}"), cpu)).await;
             check_eq!(answer.is_ok(), fits, "dry run {number}: {:?}", answer.err());
-        }
+            Ok(())
+        };
+        try_join_all((0..100).map(ask)).await?;
         check_eq!(version().await?, before, "the ledger's version after 100 dry runs");
         quota.uses(&[(first, 15)]).await?;
         quota.admitted("for real", &cores(first, "two", "5")).await?;
