@@ -233,8 +233,8 @@ async fn status_of(client: &Client, tree: &Tree) -> Option<Value> {
 async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
     #[derive(serde::Deserialize)]
     struct Page {
-        #[serde(default)]
-        items: Vec<Item>,
+        // The API server writes an empty list of metadata as null.
+        items: Option<Vec<Item>>,
     }
     #[derive(serde::Deserialize)]
     struct Item {
@@ -255,8 +255,9 @@ async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
     let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/quotaledgers");
     let request = Request::new(path).list_metadata(&ListParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
-        Ok(text) => serde_json::from_str::<Page>(&text)
-            .map_or(true, |page| page.items.iter().any(|item| item.metadata.name != ledger_name(&tree.name))),
+        Ok(text) => serde_json::from_str::<Page>(&text).map_or(true, |page| {
+            page.items.iter().flatten().any(|item| item.metadata.name != ledger_name(&tree.name))
+        }),
         Err(error) => {
             tracing::warn!(%error, "the quota ledgers cannot be listed");
             true
