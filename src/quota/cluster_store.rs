@@ -47,7 +47,7 @@ struct Object {
 #[derive(Deserialize)]
 struct List {
     #[serde(default)]
-    items: Vec<Listed>,
+    items: Option<Vec<Listed>>,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +95,7 @@ impl ClusterLedgerStore {
         let text = send(&self.client, call, request, self.limit).await?;
         let list: List = serde_json::from_str(&text)
             .map_err(|error| call.unavailable(format!("the answer is no list of QuotaLedgers: {error}")))?;
-        Ok(list.items.into_iter().map(|item| item.spec.tree.name).collect())
+        Ok(list.items.into_iter().flatten().map(|item| item.spec.tree.name).collect())
     }
 
     fn request(&self) -> Request {
