@@ -517,6 +517,16 @@ fn read_pod(pod: &Value) -> Option<String> {
     (phase != "Pending").then(|| format!("{name} {phase}"))
 }
 
+fn is_list(change: PodChange<String>, pods: &[&str]) {
+    match change {
+        PodChange::Listed(found, version) => {
+            assert_eq!(found, pods);
+            assert!(version.is_some(), "the version of the list");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn pods_are_read_where_they_arrive() {
     let fake = FakeApi::start().await;
@@ -533,9 +543,8 @@ async fn pods_are_read_where_they_arrive() {
         uid: String::new(),
     };
     let put = |text: &str| PodChange::Put(text.to_owned());
-    let listed = |pods: &[&str]| PodChange::Listed(pods.iter().map(|pod| (*pod).to_owned()).collect());
 
-    assert_eq!(changes.recv().await.unwrap(), listed(&["a Running", "c Failed"]), "over two pages");
+    is_list(changes.recv().await.unwrap(), &["a Running", "c Failed"]);
     fake.put(PODS, pod("b", "Running"));
     assert_eq!(changes.recv().await.unwrap(), put("b Running"), "of interest now");
     fake.put(PODS, pod("b", "Pending"));
@@ -545,7 +554,7 @@ async fn pods_are_read_where_they_arrive() {
     assert_eq!(changes.recv().await.unwrap(), gone("a"));
     fake.put_silently(PODS, pod("d", "Running"));
     fake.expire(PODS);
-    assert_eq!(changes.recv().await.unwrap(), listed(&["c Failed", "d Running"]), "listed anew");
+    is_list(changes.recv().await.unwrap(), &["c Failed", "d Running"]);
     assert!(metrics.encode().contains("plimsoll_snapshot_age_seconds{kind=\"Pod\"}"));
 
     cancel.cancel();
@@ -565,7 +574,7 @@ async fn a_watch_of_pods_ends_with_its_receiver() {
     };
     let token = CancellationToken::new();
     let mut changes = cluster::watch_pods(fake.client(), options(), metrics, token, read);
-    assert_eq!(changes.recv().await.unwrap(), PodChange::Listed(Vec::new()));
+    is_list(changes.recv().await.unwrap(), &[]);
     drop(changes);
     // The closure goes with the watch.
     assert_eq!(ended.recv().await, None);

@@ -86,7 +86,7 @@ impl Reader for FactReader {
         read(self.0, object).map(Some)
     }
 
-    fn listed(&self, items: Vec<Reading>) -> Change {
+    fn listed(&self, items: Vec<Reading>, _: &str) -> Change {
         Change::Listed(self.0, items)
     }
 

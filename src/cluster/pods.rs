@@ -19,8 +19,8 @@ const KIND: &str = "Pod";
 /// What happened to pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodChange<T> {
-    /// These are all of them; what was known before is out of date.
-    Listed(Vec<T>),
+    /// These are all of them, at this version if it is known; what was known before is out of date.
+    Listed(Vec<T>, Option<u64>),
     /// One was added or changed.
     Put(T),
     /// One is gone, or is no longer of interest. Its last state was given before by [`PodChange::Put`].
@@ -51,13 +51,13 @@ where
         Ok((self.read)(object))
     }
 
-    fn listed(&self, items: Vec<T>) -> PodChange<T> {
+    fn listed(&self, items: Vec<T>, version: &str) -> PodChange<T> {
         self.metrics.snapshot_synced(KIND, true);
-        PodChange::Listed(items)
+        PodChange::Listed(items, version.parse().ok())
     }
 
     fn absent(&self) -> PodChange<T> {
-        PodChange::Listed(Vec::new())
+        PodChange::Listed(Vec::new(), None)
     }
 
     fn put(&self, object: &Value) -> Result<Option<PodChange<T>>, String> {

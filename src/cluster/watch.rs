@@ -147,8 +147,8 @@ pub(super) trait Reader: Send + Sync {
     type Change: Send;
 
     fn item(&self, object: &Value) -> Result<Option<Self::Item>, String>;
-    /// These are all of them.
-    fn listed(&self, items: Vec<Self::Item>) -> Self::Change;
+    /// These are all of them, at this version.
+    fn listed(&self, items: Vec<Self::Item>, version: &str) -> Self::Change;
     /// The cluster does not know the kind.
     fn absent(&self) -> Self::Change;
     /// The object was added or changed.
@@ -201,7 +201,7 @@ impl<R: Reader> Watch<R> {
                 Ok((version, items)) => {
                     absences = 0;
                     listed = true;
-                    if self.send(self.reader.listed(items)).await.is_err() {
+                    if self.send(self.reader.listed(items, &version)).await.is_err() {
                         return Ended;
                     }
                     self.works_again();

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use plimsoll_core::objects::Objects;
 use plimsoll_core::quota::Tree;
-use plimsoll_core::quota::ledger::{Busy, Judged, Ledger, Request, Ruling, judge};
+use plimsoll_core::quota::ledger::{Busy, Claim, Judged, Ledger, Request, Ruling, judge};
 use plimsoll_core::quota::{UsageByNamespace, words};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -218,12 +218,10 @@ impl<S: LedgerStore> Decider<S> {
     }
 
     fn count_claims(&self, before: &Ledger, after: &Ledger) {
-        let opened = after.claims.iter().filter(|claim| claim.number >= before.next_claim).count();
-        let served = before
-            .claims
-            .iter()
-            .filter(|old| after.claims.iter().all(|claim| claim.number != old.number))
-            .count();
+        let lacks =
+            |claims: &[Claim], claim: &Claim| claims.iter().all(|other| !other.claimant.is(&claim.claimant));
+        let opened = after.claims.iter().filter(|claim| lacks(&before.claims, claim)).count();
+        let served = before.claims.iter().filter(|claim| lacks(&after.claims, claim)).count();
         for _ in 0..opened {
             self.metrics.quota_claim(ClaimEvent::Opened);
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::core::Request;
-use kube::core::params::{GetParams, PostParams};
+use kube::core::params::{GetParams, ListParams, PostParams};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -45,6 +45,18 @@ struct Object {
 }
 
 #[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    items: Option<Vec<Listed>>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    spec: QuotaLedgerSpec,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     uid: String,
@@ -64,6 +76,26 @@ impl ClusterLedgerStore {
     /// The ledgers in `namespace`, which is our own. No call takes longer than `limit`.
     pub fn new(client: Client, namespace: String, limit: Duration, metrics: Arc<Metrics>) -> Self {
         Self { client, namespace, limit, metrics }
+    }
+
+    /// The names of the trees that there are ledgers of.
+    ///
+    /// # Errors
+    /// See [`WriteError::next`].
+    pub async fn trees(&self) -> Result<Vec<String>, WriteError> {
+        let call = Call {
+            verb: "list",
+            kind: "QuotaLedger",
+            resource: "quotaledgers",
+            group: GROUP,
+            object: &self.namespace,
+            bytes: 0,
+        };
+        let request = self.request().list(&ListParams::default());
+        let text = send(&self.client, call, request, self.limit).await?;
+        let list: List = serde_json::from_str(&text)
+            .map_err(|error| call.unavailable(format!("the answer is no list of QuotaLedgers: {error}")))?;
+        Ok(list.items.into_iter().flatten().map(|item| item.spec.tree.name).collect())
     }
 
     fn request(&self) -> Request {

@@ -91,10 +91,12 @@ impl Events {
         if told.len() >= REMEMBERED {
             told.retain(|_, last| now.saturating_duration_since(*last) < REPEAT);
         }
-        if told.len() < REMEMBERED {
+        let has_room = told.len() < REMEMBERED;
+        if has_room {
             told.insert(key, now);
         }
-        true
+        // What cannot be remembered would be told over and over.
+        has_room
     }
 }
 

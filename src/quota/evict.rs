@@ -16,7 +16,7 @@ pub enum Evicted {
     Yes,
     /// There is no such pod any more, or another one of its name.
     Gone,
-    /// A `PodDisruptionBudget` does not allow it now.
+    /// A `PodDisruptionBudget`, or a webhook, does not allow it now.
     Refused {
         /// As the API server says it.
         message: String,
@@ -99,6 +99,15 @@ impl Evictor {
             ) => Evicted::Gone,
             Err(WriteError::Unavailable { message, .. }) if is_budget(&message) => {
                 Evicted::Refused { message }
+            }
+            // Another webhook, or the API server, says no to this pod; perhaps not to the next one.
+            Err(
+                error @ (WriteError::Forbidden { .. }
+                | WriteError::Refused { .. }
+                | WriteError::NamespaceEnds { .. }),
+            ) => {
+                tracing::warn!(%error, "an eviction was refused");
+                Evicted::Refused { message: error.to_string() }
             }
             Err(error) => Evicted::Failed(error),
         }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{ReadFailure, read};
-use super::publish::Publisher;
+use super::publish::{Mark, Publisher};
 use super::room::Room;
 use super::store::{LedgerStore, LedgerVersion};
 use super::{ClusterLedgerStore, Events, Evictor, Retrier, StatusWriter, WebhookKeeper, content, pods};
@@ -30,6 +30,12 @@ const IDLE: Duration = Duration::from_millis(400);
 const TREE_POLL: Duration = Duration::from_millis(200);
 /// How often it is looked whether somebody edited the webhooks.
 const WEBHOOKS: Duration = Duration::from_secs(5);
+/// So many changes of pods are taken over before the ledger is looked at.
+const TAKEN_AT_ONCE: usize = 8192;
+/// How long a list of all pods is held before it is compared with what the watch has told: it may be a little behind.
+const SETTLE: Duration = Duration::from_secs(3);
+/// When a recount or a mark failed, it is tried again so much later.
+const AGAIN: Duration = Duration::from_secs(10);
 /// How long a call for the ledger may take.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many pods of old reservations are asked for in one round.
@@ -66,6 +72,8 @@ pub async fn lead(client: Client, parts: Parts, token: CancellationToken) {
         () = token.cancelled() => {}
         () = leader.run(&token) => {}
     }
+    // Another replica tells of the tree from now on.
+    leader.parts.metrics.quota_tree_gone();
 }
 
 struct Leader {
@@ -100,6 +108,8 @@ struct Kept {
     count_at: u64,
     publisher: Publisher,
     next_recount: Instant,
+    /// A list of all pods that is not compared yet, its version, and when it was made.
+    recount: Option<(Option<u64>, Vec<Arc<QuotaPod>>, Instant)>,
     next_webhooks: Instant,
 }
 
@@ -190,7 +200,6 @@ impl Leader {
     /// Keeps the ledger of one tree.
     async fn keep(&self, stored: Arc<StoredTree>, token: &CancellationToken) -> Result<End, ReadFailure> {
         let config = &self.parts.config;
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let publisher = Publisher::new(
             self.status.clone(),
             Arc::clone(&self.events),
@@ -202,6 +211,7 @@ impl Leader {
         )
         .await;
         let (epoch, wait) = self.raise_epoch(&stored, publisher.had_ledger()).await?;
+        self.retire_others(&stored.tree).await?;
         let options = KeeperOptions {
             reservation_age: millis(config.old_after()),
             claim_expiry: millis(config.claim_expiry),
@@ -215,6 +225,7 @@ impl Leader {
             count_at: if wait { self.now().saturating_add(millis(config.old_after())) } else { self.now() },
             publisher,
             next_recount: Instant::now() + config.recount_interval,
+            recount: None,
             next_webhooks: Instant::now(),
         };
         tracing::info!(tree = kept.stored.name, epoch, "this replica keeps the quota ledger");
@@ -240,6 +251,11 @@ impl Leader {
                     dirty = true;
                 }
                 _ = ticks.tick() => {
+                    // Who is gone already must not be thought of as using anything.
+                    if let Ok(change) = changes.try_recv() {
+                        self.take(&mut kept, change, &mut changes);
+                        dirty = true;
+                    }
                     let same_tree = self.objects().quota_tree().is_some_and(|tree| Arc::ptr_eq(tree, &kept.stored));
                     if !dirty && same_tree && last.elapsed() < IDLE {
                         continue;
@@ -269,16 +285,18 @@ impl Leader {
     ) {
         let now = self.now();
         let mut change = Some(change);
+        let mut left = TAKEN_AT_ONCE;
         while let Some(next) = change {
             match next {
-                PodChange::Listed(pods) => {
-                    kept.keeper.listed(pods, None, now);
+                PodChange::Listed(pods, version) => {
+                    kept.keeper.listed(pods, version, now);
                     kept.listed = true;
                 }
                 PodChange::Put(pod) => kept.keeper.put(pod),
                 PodChange::Gone { uid, .. } => kept.keeper.gone(&uid, now),
             }
-            change = more.try_recv().ok();
+            left -= 1;
+            change = if left == 0 { None } else { more.try_recv().ok() };
         }
     }
 
@@ -339,15 +357,17 @@ impl Leader {
 
     /// One look at the ledger and what follows from it.
     async fn round(&self, kept: &mut Kept) -> Result<Option<End>, ReadFailure> {
-        if let Some(end) = self.follow_tree(kept).await {
+        if let Some(end) = self.follow_tree(kept).await? {
             return Ok(Some(end));
+        }
+        if Instant::now() >= kept.next_webhooks {
+            self.keep_webhooks(kept.keeper.tree()).await;
+            kept.next_webhooks = Instant::now() + WEBHOOKS;
         }
         if !kept.listed {
             return Ok(None);
         }
-        if Instant::now() >= kept.next_recount {
-            self.recount(kept).await?;
-        }
+        self.recount(kept).await;
         let ledger = match self.write_next(kept).await? {
             Written::Now(ledger) => ledger,
             Written::Superseded => return Ok(Some(End::Superseded)),
@@ -357,33 +377,33 @@ impl Leader {
         let now = self.now();
         self.check_suspects(kept, &ledger, now).await;
         self.room.serve(&mut kept.keeper, &ledger, now).await;
-        if Instant::now() >= kept.next_webhooks {
-            self.keep_webhooks(kept.keeper.tree()).await;
-            kept.next_webhooks = Instant::now() + WEBHOOKS;
-        }
         kept.publisher.publish(&kept.stored, &ledger).await;
         Ok(None)
     }
 
     /// Takes over a change of the tree; the end, if it is another one.
-    async fn follow_tree(&self, kept: &mut Kept) -> Option<End> {
-        let Some(current) = self.objects().quota_tree().map(Arc::clone) else { return Some(End::Tree) };
+    async fn follow_tree(&self, kept: &mut Kept) -> Result<Option<End>, ReadFailure> {
+        let Some(current) = self.objects().quota_tree().map(Arc::clone) else { return Ok(Some(End::Tree)) };
         if Arc::ptr_eq(&current, &kept.stored) {
-            return None;
+            return Ok(None);
         }
         if current.tree.uid != kept.stored.tree.uid || current.tree.name != kept.stored.tree.name {
-            return Some(End::Tree);
+            return Ok(Some(End::Tree));
         }
         if current.tree != kept.stored.tree {
             // Whoever counts from now on must be asked about first.
-            if let Err(error) = self.webhooks.widen(&current.tree).await {
-                tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
+            match self.webhooks.widen(&current.tree).await {
+                Err(error @ WriteError::Unavailable { .. }) => return Err(ReadFailure::Store(error)),
+                Err(error) => {
+                    tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
+                }
+                Ok(()) => {}
             }
             kept.next_webhooks = Instant::now();
             kept.keeper.set_tree(Arc::clone(&current.tree));
         }
         kept.stored = current;
-        None
+        Ok(None)
     }
 
     /// Writes what the ledger must become.
@@ -402,12 +422,18 @@ impl Leader {
                 if self.now() < kept.count_at {
                     return Ok(Written::NotYet);
                 }
+                let wait = match kept.publisher.mark(&kept.stored.tree).await {
+                    Mark::Done => None,
+                    Mark::Nowhere => Some(self.parts.config.old_after()),
+                    Mark::Failed => Some(AGAIN),
+                };
+                if let Some(wait) = wait {
+                    kept.count_at = self.now().saturating_add(millis(wait));
+                    return Ok(Written::NotYet);
+                }
                 // Counted from what is there now, not from what was there before promises could come true.
                 let (version, pods) = pods::list(&self.client).await.map_err(ReadFailure::Store)?;
                 kept.keeper.listed(pods, version, self.now());
-                if !kept.publisher.mark(&kept.stored.tree).await {
-                    return Ok(Written::NotYet);
-                }
                 ledger.initialised = true;
                 counted = true;
                 tracing::info!(tree = tree.name, "what is in use was counted; the quota ledger is in force");
@@ -443,20 +469,32 @@ impl Leader {
         let tree = Arc::clone(kept.keeper.tree());
         tracing::warn!(tree = tree.name, "the quota ledger is gone; what is in use is counted anew");
         let spec = encoded(&Ledger::unknown(&tree, kept.keeper.epoch()))?;
-        let age = u64::try_from(self.parts.config.old_after().as_millis()).unwrap_or(u64::MAX);
-        kept.count_at = self.now().saturating_add(age);
+        kept.count_at = self.now().saturating_add(millis(self.parts.config.old_after()));
         match self.store.create(&tree.name, &spec).await {
             Ok(_) | Err(WriteError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(ReadFailure::Store(error)),
         }
     }
 
-    async fn recount(&self, kept: &mut Kept) -> Result<(), ReadFailure> {
-        let (version, pods) = pods::list(&self.client).await.map_err(ReadFailure::Store)?;
+    /// Lists all pods when it is time, and compares them a little later with what the watch has told.
+    async fn recount(&self, kept: &mut Kept) {
+        if Instant::now() >= kept.next_recount {
+            match pods::list(&self.client).await {
+                Ok((version, pods)) => {
+                    kept.recount = Some((version, pods, Instant::now()));
+                    kept.next_recount = Instant::now() + self.parts.config.recount_interval;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the pods cannot be counted anew; trying again");
+                    kept.next_recount = Instant::now() + AGAIN;
+                }
+            }
+        }
+        let Some((version, pods, _)) = kept.recount.take_if(|(_, _, at)| at.elapsed() >= SETTLE) else {
+            return;
+        };
         let drift = kept.keeper.listed(pods, version, self.now());
-        kept.next_recount = Instant::now() + self.parts.config.recount_interval;
-        let total = drift.missing + drift.surplus + drift.changed;
-        self.parts.metrics.quota_recount(usize::try_from(total).unwrap_or(usize::MAX));
+        self.parts.metrics.quota_recount(drift.namespaces);
         if !drift.is_none() {
             tracing::warn!(
                 missing = drift.missing,
@@ -465,11 +503,35 @@ impl Leader {
                 "pods were counted anew, and the watch had not told of all"
             );
         }
+    }
+
+    /// Takes the ledgers of other trees out of force: what was promised in them must come true or be old before another
+    /// ledger may promise the same room, and no replica that is behind may go on promising.
+    async fn retire_others(&self, tree: &Tree) -> Result<(), ReadFailure> {
+        for other in self.store.trees().await.map_err(ReadFailure::Store)? {
+            if other == tree.name {
+                continue;
+            }
+            loop {
+                let Ok(Some((version, ledger))) = read(&self.store, &other).await else { break };
+                if !ledger.initialised {
+                    break;
+                }
+                let epoch = ledger.epoch.saturating_add(1);
+                let spec = encoded(&Ledger { initialised: false, epoch, ..ledger })?;
+                match self.store.replace(&other, &version, &spec).await {
+                    Ok(_) | Err(WriteError::NotFound { .. }) => break,
+                    Err(WriteError::Conflict { .. }) => sleep(chance(PACE)).await,
+                    Err(error) => return Err(ReadFailure::Store(error)),
+                }
+            }
+        }
         Ok(())
     }
 
     /// Asks for the pods of reservations that are old.
     async fn check_suspects(&self, kept: &mut Kept, ledger: &Ledger, now: u64) {
+        let mut failures = 0;
         let suspects: Vec<_> = kept
             .keeper
             .suspects(ledger, now)
@@ -484,7 +546,10 @@ impl Leader {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "it cannot be asked whether a reserved pod is there; it stays reserved");
-                    return;
+                    failures += 1;
+                    if failures == 3 {
+                        return;
+                    }
                 }
             }
         }
@@ -499,6 +564,10 @@ enum Written {
     Superseded,
     /// It cannot be judged by now.
     NotYet,
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn encoded(ledger: &Ledger) -> Result<crate::crd::QuotaLedgerSpec, ReadFailure> {

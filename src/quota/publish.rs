@@ -44,6 +44,17 @@ pub(super) struct Publisher {
     can_write: bool,
 }
 
+/// What became of noting that a ledger comes into force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It is noted.
+    Done,
+    /// There is nowhere to note it, so that it must be taken for granted that there was one before.
+    Nowhere,
+    /// It could not be noted now.
+    Failed,
+}
+
 impl Publisher {
     pub(super) async fn new(
         writer: StatusWriter,
@@ -77,10 +88,10 @@ impl Publisher {
         self.had_ledger
     }
 
-    /// Notes in the tree's status that a ledger of it comes into force, before it does. Whether it may.
-    pub(super) async fn mark(&mut self, tree: &Tree) -> bool {
+    /// Notes in the tree's status that a ledger of it comes into force, before it does.
+    pub(super) async fn mark(&mut self, tree: &Tree) -> Mark {
         if self.written.get("ledger").is_some() || !self.can_write {
-            return true;
+            return Mark::Done;
         }
         let mut status = self.written.clone();
         if !status.is_object() {
@@ -89,7 +100,11 @@ impl Publisher {
         if let Some(members) = status.as_object_mut() {
             members.insert("ledger".to_owned(), json!({ "name": ledger_name(&tree.name) }));
         }
-        self.write(tree, status).await
+        match self.write(tree, status).await {
+            true if self.can_write => Mark::Done,
+            true => Mark::Nowhere,
+            false => Mark::Failed,
+        }
     }
 
     /// Writes the status, if it is due and says something new.

@@ -1,12 +1,13 @@
 //! Makes room for claims: evicts borrowers, and tells owners when they can have what they claimed.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::pod::{Owner, Workload};
 use plimsoll_core::quota::keeper::{Keeper, Wanted};
 use plimsoll_core::quota::ledger::{Claimant, Ledger};
 use plimsoll_core::quota::{Honour, Plan, Situation, Victim, plan};
+use tokio::time::Instant;
 
 use super::events::{self, News};
 use super::evict::Mode;
@@ -16,6 +17,19 @@ use super::{Events, Evicted, Evictor, OwnerRetry, Retrier};
 const UNSEEN_MS: u64 = 5_000;
 /// So many plans are made for one claim before the next round.
 const PLANS: usize = 32;
+
+/// So long the leader is busy with claims before it looks at the ledger again.
+const TURN: Duration = Duration::from_secs(5);
+
+/// How far a plan came.
+enum Progress {
+    /// All are evicted.
+    Done,
+    /// Not all could be; another plan may do.
+    PlanAgain,
+    /// The API server does not answer.
+    Failed,
+}
 
 /// Calls the API server for claims.
 #[derive(Debug)]
@@ -30,15 +44,22 @@ pub(super) struct Room {
 impl Room {
     /// Prompts whose room is free, and evicts for the others, the oldest claim first.
     pub(super) async fn serve(&self, keeper: &mut Keeper, ledger: &Ledger, now: u64) {
+        let until = Instant::now() + TURN;
         let (prompts, wanted) = keeper.claims(ledger, now);
         for claimant in prompts {
+            if Instant::now() >= until {
+                return;
+            }
             self.prompt(&claimant, now).await;
         }
         if !self.enabled {
             return;
         }
         for claim in wanted {
-            self.make(keeper, ledger, &claim, now).await;
+            // The ledger must not be left alone for longer; what is left has its turn later.
+            if Instant::now() >= until || !self.make(keeper, ledger, &claim, now).await {
+                return;
+            }
         }
     }
 
@@ -57,9 +78,10 @@ impl Room {
         }
     }
 
-    async fn make(&self, keeper: &mut Keeper, ledger: &Ledger, wanted: &Wanted, now: u64) {
-        let mut excluded: HashSet<(Arc<str>, Arc<str>)> = HashSet::new();
+    /// Evicts for one claim. Whether the API server can be asked.
+    async fn make(&self, keeper: &mut Keeper, ledger: &Ledger, wanted: &Wanted, now: u64) -> bool {
         for _ in 0..PLANS {
+            let excluded = keeper.left_alone(now);
             let used = ledger.used(keeper.tree());
             let unseen = keeper.unseen(ledger, UNSEEN_MS, now);
             let planned = plan(&Situation {
@@ -74,7 +96,10 @@ impl Room {
                 excluded: &excluded,
             });
             let victims = match planned {
-                Plan::Nothing => return,
+                Plan::Nothing => {
+                    keeper.waits(wanted.claim.number, now);
+                    return true;
+                }
                 Plan::Impossible => {
                     let note = format!(
                         "no pods that may be evicted would make room for {}; room that becomes free is held for it",
@@ -82,27 +107,26 @@ impl Room {
                     );
                     self.tell_owner(&wanted.claim.claimant, News::Warning, "QuotaReclaimImpossible", &note)
                         .await;
-                    return;
+                    return true;
                 }
                 Plan::Victims(victims) => victims,
             };
-            if self.evict(keeper, wanted, &victims, &mut excluded).await {
-                return;
+            match self.evict(keeper, wanted, &victims, now).await {
+                Progress::Done => {
+                    keeper.waits(wanted.claim.number, now);
+                    return true;
+                }
+                Progress::PlanAgain => {}
+                Progress::Failed => return false,
             }
         }
+        true
     }
 
-    /// Evicts all victims of a plan, or none; whether the plan holds. Who cannot be evicted now is excluded.
-    async fn evict(
-        &self,
-        keeper: &mut Keeper,
-        wanted: &Wanted,
-        victims: &[Victim],
-        excluded: &mut HashSet<(Arc<str>, Arc<str>)>,
-    ) -> bool {
+    /// Evicts all victims of a plan, or none. Who cannot be evicted now is left alone for a while.
+    async fn evict(&self, keeper: &mut Keeper, wanted: &Wanted, victims: &[Victim], now: u64) -> Progress {
         for mode in [Mode::DryRun, Mode::Real] {
             for Victim { pod, .. } in victims {
-                let exclude = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
                 match self.evictor.evict(&pod.namespace, &pod.name, &pod.uid, mode).await {
                     Evicted::Yes if mode == Mode::DryRun => {}
                     Evicted::Yes => {
@@ -113,7 +137,7 @@ impl Room {
                     Evicted::Gone => {
                         keeper.evicted(&pod.uid);
                         if mode == Mode::DryRun {
-                            return false;
+                            return Progress::PlanAgain;
                         }
                     }
                     Evicted::Refused { message } => {
@@ -123,17 +147,17 @@ impl Room {
                             message,
                             "not evicted"
                         );
-                        excluded.insert(exclude);
-                        return false;
+                        keeper.refused(&pod.namespace, &pod.name, now);
+                        return Progress::PlanAgain;
                     }
                     Evicted::Failed(error) => {
                         tracing::warn!(%error, "an eviction failed; trying again");
-                        return true;
+                        return Progress::Failed;
                     }
                 }
             }
         }
-        true
+        Progress::Done
     }
 
     async fn tell(&self, wanted: &Wanted, pod: &plimsoll_core::quota::QuotaPod) {

@@ -201,7 +201,7 @@ async fn without_cluster(parts: &Parts, cancelled: &CancellationToken) {
     };
     let (told, pods) = mpsc::channel::<PodChange<PodFacts>>(1);
     // The receiver is there, and has room for one.
-    let _ = told.send(PodChange::Listed(Vec::new())).await;
+    let _ = told.send(PodChange::Listed(Vec::new(), None)).await;
     let options = ShardOptions { without_pods: true, ..options(parts, 0, AbsentNamespace::Exists) };
     let store = MemoryStore::new(Arc::clone(&parts.snapshots));
     let work = Shard::new(options, parts.snapshots.current(), Arc::clone(&parts.metrics), store, source);

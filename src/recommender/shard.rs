@@ -122,7 +122,7 @@ impl<S: Store> Shard<S> {
 
     async fn lead(&mut self, pods: &mut mpsc::Receiver<PodChange<PodFacts>>) -> Result<(), Superseded> {
         while let Some(change) = pods.recv().await {
-            let listed = matches!(change, PodChange::Listed(_));
+            let listed = matches!(change, PodChange::Listed(..));
             self.take_pod(change);
             if listed {
                 break;
@@ -153,7 +153,7 @@ impl<S: Store> Shard<S> {
 
     fn take_pod(&mut self, change: PodChange<PodFacts>) {
         match change {
-            PodChange::Listed(all) => self.recommender.replace_pods(all),
+            PodChange::Listed(all, _) => self.recommender.replace_pods(all),
             PodChange::Put(pod) => self.recommender.put_pod(pod),
             PodChange::Gone { namespace, name, .. } => self.recommender.remove_pod(&namespace, &name),
         }

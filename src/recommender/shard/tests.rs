@@ -288,7 +288,7 @@ impl Cluster {
         let metrics = Arc::new(Metrics::new("test"));
         let mut shard = Shard::new(options, Arc::clone(&self.objects), metrics, store, source);
         let pods = self.pods().map(|(deployment, pod)| Self::pod(deployment, pod)).collect();
-        shard.take_pod(PodChange::Listed(pods));
+        shard.take_pod(PodChange::Listed(pods, None));
         shard.timed_load().await;
         shard
     }

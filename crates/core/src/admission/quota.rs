@@ -43,7 +43,8 @@ pub fn is_about_pods(review: &Review<'_>) -> bool {
 /// The answer to a ruling. `reclaims` is whether borrowers are evicted at all.
 pub fn quota_answer(ruling: &Ruling, tree: &Tree, reclaims: bool) -> Answer {
     match ruling {
-        Ruling::Admitted | Ruling::NotBound => Answer::allow(Outcome::Unchanged),
+        Ruling::Admitted => Answer::allow(Outcome::Unchanged),
+        Ruling::NotBound => Answer::allow(Outcome::Skipped(Skip::NotBound)),
         Ruling::Refused { leaf, blocks, entitled, .. } => {
             let outlook = match (entitled, reclaims) {
                 (true, true) => Outlook::ReclaimStarted,
@@ -97,9 +98,8 @@ pub fn quota_step(review: &Review<'_>, objects: &Objects, settings: &Settings) -
     if let Some(why) = tree.blocked.get(namespace) {
         return QuotaStep::Refuse(words::blocked(tree, namespace, why));
     }
-    if tree.leaf_of(namespace).is_none() {
-        return QuotaStep::Skip(Skip::NotBound);
-    }
+    // Also where no leaf binds the namespace: the API server asks about bound ones only, so this replica may be behind,
+    // which the ledger's generation shows.
     let Some(object) = &review.object else {
         return QuotaStep::Refuse("the review has no object, so its quota cannot be judged".to_owned());
     };
@@ -129,6 +129,11 @@ fn ask(
                     called; call it at the validating stage"
                 .to_owned(),
         );
+    }
+    if pod.name.is_empty() {
+        return Err("the pod has no metadata.name, which the API server gives every pod before this webhook is called; \
+                    call it at the validating stage"
+            .to_owned());
     }
     let namespace = review.namespace.as_ref();
     let is_resize = review.operation == "UPDATE";

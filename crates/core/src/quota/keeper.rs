@@ -20,7 +20,10 @@ pub use pods::Drift;
 use self::claims::ClaimSeen;
 use self::pods::Pods;
 use crate::quota::ledger::{Ledger, Reservation, ReservationKey, ReservationKind, TreeRef};
-use crate::quota::{Candidates, QuotaPod, Tree};
+use crate::quota::{Candidates, PodNames, QuotaPod, Tree};
+
+/// How long it is believed that a pod cannot be evicted, in milliseconds.
+const REFUSED_MS: u64 = 30_000;
 
 /// How long things last, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,8 @@ pub struct Keeper {
     /// Reservations, as they were then, of which a read has shown that they hold nothing any more.
     settled: HashMap<ReservationKey, Reservation>,
     claims: HashMap<u64, ClaimSeen>,
+    /// Pods that could not be evicted, and until when that is believed.
+    refused: HashMap<(Arc<str>, Arc<str>), u64>,
 }
 
 /// Since when a reservation stands as it does.
@@ -106,6 +111,7 @@ impl Keeper {
             seen: HashMap::new(),
             settled: HashMap::new(),
             claims: HashMap::new(),
+            refused: HashMap::new(),
         }
     }
 
@@ -153,6 +159,17 @@ impl Keeper {
     /// What was evicted holds nothing for much longer, though no watch has told so yet.
     pub fn evicted(&mut self, uid: &str) {
         self.pods.evicted(uid);
+    }
+
+    /// A pod could not be evicted. It is left alone for a while.
+    pub fn refused(&mut self, namespace: &Arc<str>, name: &Arc<str>, now: u64) {
+        self.refused.insert((Arc::clone(namespace), Arc::clone(name)), now.saturating_add(REFUSED_MS));
+    }
+
+    /// The pods that are left alone because they could not be evicted, by namespace and name.
+    pub fn left_alone(&mut self, now: u64) -> PodNames {
+        self.refused.retain(|_, until| *until > now);
+        self.refused.keys().cloned().collect()
     }
 
     /// The pods that are known.

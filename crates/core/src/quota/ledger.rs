@@ -66,6 +66,8 @@ pub struct Reservation {
     pub from: Amounts,
     /// What will count: the highest of several.
     pub to: Amounts,
+    /// How often a resize was asked for again: each time it may still come true for as long as the first time.
+    pub asked: u32,
 }
 
 impl Reservation {

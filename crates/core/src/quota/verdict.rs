@@ -69,6 +69,7 @@ pub fn is_entitled(
             let resource = block.resource.as_ref();
             let with_pod =
                 used.of(resource).saturating_add(claimed.of(resource)).saturating_add(charge.of(resource));
-            with_pod <= node.min.of(resource)
+            // Where a tree is wrong a minimum may be above the maximum.
+            with_pod <= node.min.of(resource) && !block.is_hopeless()
         })
 }

@@ -92,6 +92,10 @@ struct Leader {
     position: usize,
     /// What it is about to write, over which version.
     writing: Option<(u64, Ledger)>,
+    /// A list that the watch has made anew, and where it goes on from; heard before anything else.
+    relisted: Option<(Vec<Arc<QuotaPod>>, u64, usize)>,
+    /// A list for the recount that is not compared yet.
+    recount: Option<(Vec<Arc<QuotaPod>>, u64)>,
     /// Reads of single pods that were answered and not yet told.
     read: Vec<(ReservationKey, Reservation, Found)>,
     /// Its clock shows another time than everybody else's.
@@ -112,6 +116,8 @@ pub(crate) struct World {
     events: Vec<Event>,
     replicas: Vec<Replica>,
     waiting: Vec<Call>,
+    /// Resizes that were asked for before; somebody may ask again.
+    resizes: Vec<Request>,
     allowed: Vec<Call>,
     leaders: Vec<Leader>,
     next_uid: u64,
@@ -168,6 +174,7 @@ impl World {
             events: Vec::new(),
             replicas: (0..3).map(|_| Replica::Idle).collect(),
             waiting: Vec::new(),
+            resizes: Vec::new(),
             allowed: Vec::new(),
             leaders: Vec::new(),
             next_uid: 0,
@@ -255,7 +262,15 @@ impl World {
                 self.request(ReservationKind::Create, &uid, &namespace, Amounts::new(), charge)
             }
         };
+        if request.key.kind == ReservationKind::Resize {
+            self.resizes.push(request.clone());
+        }
         self.waiting.push(Call { request, began: self.now });
+        if self.random.one_in(3) && !self.resizes.is_empty() {
+            let again = self.random.below(self.resizes.len());
+            let request = self.resizes[again].clone();
+            self.waiting.push(Call { request, began: self.now });
+        }
     }
 
     fn request(
@@ -423,8 +438,19 @@ impl World {
             Some(early) => early,
             None => self.list(),
         };
-        keeper.listed(pods, None, self.now + clock);
-        let leader = Leader { keeper, position, writing: None, read: Vec::new(), clock, count_at: None };
+        let version = (self.fault != Some(Fault::StaleList) && self.fault != Some(Fault::ListBeforeEpoch))
+            .then_some(self.version);
+        keeper.listed(pods, version, self.now + clock);
+        let leader = Leader {
+            keeper,
+            position,
+            writing: None,
+            relisted: None,
+            recount: None,
+            read: Vec::new(),
+            clock,
+            count_at: None,
+        };
         self.leaders.push(leader);
         // Those from before go on until they notice.
         if self.leaders.len() > 3 {
@@ -458,6 +484,17 @@ impl World {
     /// Whether it leads on.
     fn leader_acts(&mut self, leader: &mut Leader) -> bool {
         let now = self.now + leader.clock;
+        // The watch breaks, and lists anew; what comes of it is heard later.
+        if self.random.one_in(25) && leader.relisted.is_none() {
+            let (pods, position) = self.list();
+            leader.relisted = Some((pods, self.version, position));
+        }
+        if self.random.one_in(20) {
+            match leader.recount.take() {
+                Some((pods, version)) => drop(leader.keeper.listed(pods, Some(version), now)),
+                None => leader.recount = Some((self.list().0, self.version)),
+            }
+        }
         match self.random.below(6) {
             // Some are far behind.
             0 | 1 if leader.clock.is_multiple_of(3) && !self.random.one_in(8) => true,
@@ -497,6 +534,10 @@ impl World {
 
     fn hear(&mut self, leader: &mut Leader, count: usize) {
         let now = self.now + leader.clock;
+        if let Some((pods, version, position)) = leader.relisted.take() {
+            leader.keeper.listed(pods, Some(version), now);
+            leader.position = position;
+        }
         for event in self.events.iter().skip(leader.position).take(count) {
             leader.position += 1;
             match event {
@@ -521,8 +562,9 @@ impl World {
                 return true;
             }
             let (pods, position) = self.list();
-            leader.keeper.listed(pods, None, now);
+            leader.keeper.listed(pods, Some(self.version), now);
             leader.position = position;
+            leader.relisted = None;
             leader.count_at = None;
             let counted = Ledger { initialised: true, ..ledger };
             leader.keeper.set_tree(Arc::clone(self.tree()));

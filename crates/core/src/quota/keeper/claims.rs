@@ -13,11 +13,18 @@ pub(super) struct ClaimSeen {
     touched: u64,
     free_since: Option<u64>,
     prompted: Option<u64>,
+    /// When room was last looked for.
+    tried: Option<u64>,
 }
+
+/// For so many claims room is looked for at a time; the others have their turn while these wait for theirs.
+const WANTED: usize = 32;
+/// How long a claim waits for its next turn.
+const TRY_PAUSE_MS: u64 = 2_000;
 
 impl ClaimSeen {
     pub(super) const fn new(claim: &Claim, now: u64) -> Self {
-        Self { retried: claim.retried, touched: now, free_since: None, prompted: None }
+        Self { retried: claim.retried, touched: now, free_since: None, prompted: None, tried: None }
     }
 
     pub(super) const fn observe(&mut self, claim: &Claim, now: u64) {
@@ -77,18 +84,29 @@ impl Keeper {
                     prompts.push(claim.claimant.clone());
                 }
             } else {
-                if let Some(seen) = self.claims.get_mut(&claim.number) {
-                    seen.free_since = None;
-                    seen.prompted = None;
-                }
+                let seen = self.claims.entry(claim.number).or_insert_with(|| ClaimSeen::new(claim, now));
+                seen.free_since = None;
+                seen.prompted = None;
+                let due = seen.tried.is_none_or(|at| now.saturating_sub(at) >= TRY_PAUSE_MS);
                 // What the leaf was guaranteed may have been used up in another way, or the tree changed.
-                if is_entitled(tree, &used, &claimed, leaf, &claim.charge, &blocks) {
+                if due
+                    && wanted.len() < WANTED
+                    && is_entitled(tree, &used, &claimed, leaf, &claim.charge, &blocks)
+                {
+                    seen.tried = Some(now);
                     wanted.push(Wanted { claim: claim.clone(), leaf, blocks, claimed: claimed.clone() });
                 }
             }
             claimed.add(tree, leaf, &claim.charge);
         }
         (prompts, wanted)
+    }
+
+    /// Room for a claim is on its way: pods terminate for it. It does not expire meanwhile.
+    pub fn waits(&mut self, number: u64, now: u64) {
+        if let Some(seen) = self.claims.get_mut(&number) {
+            seen.touched = now;
+        }
     }
 
     /// What reservations hold that have been without a pod for so long, at every node: nobody is evicted for them.

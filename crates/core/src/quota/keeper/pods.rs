@@ -14,6 +14,8 @@ pub struct Drift {
     pub surplus: u64,
     /// Pods that count something else.
     pub changed: u64,
+    /// Namespaces that any of them are in.
+    pub namespaces: usize,
 }
 
 impl Drift {
@@ -29,10 +31,17 @@ pub(super) struct Pods {
     candidates: Candidates,
     by_uid: HashMap<Arc<str>, Arc<QuotaPod>>,
     sums: BTreeMap<Arc<str>, Amounts>,
-    /// When pods went that were known. A state of them that comes later is an old one.
-    gone: HashMap<Arc<str>, u64>,
+    /// Pods that were known and went. A state of them that is no newer is an old one that comes late.
+    gone: HashMap<Arc<str>, Gone>,
     /// Pods that a read has shown, and when: a list that was begun before does not say that they are gone.
     read: HashMap<Arc<str>, u64>,
+}
+
+/// When a pod went, and how new the news of it was.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    at: u64,
+    version: u64,
 }
 
 /// How long a read counts more than a list that does not say at which version it was made.
@@ -85,12 +94,17 @@ impl Pods {
     ) -> Drift {
         let mut drift = Drift::default();
         let mut found = HashSet::new();
+        let mut namespaces = HashSet::new();
         for pod in pods {
             found.insert(Arc::clone(&pod.uid));
             match self.by_uid.get(&pod.uid) {
-                None if !self.gone.contains_key(&pod.uid) => drift.missing += 1,
+                None if !self.gone.contains_key(&pod.uid) => {
+                    drift.missing += 1;
+                    namespaces.insert(Arc::clone(&pod.namespace));
+                }
                 Some(known) if known.version < pod.version && known.charge != pod.charge => {
                     drift.changed += 1;
+                    namespaces.insert(Arc::clone(&pod.namespace));
                 }
                 _ => {}
             }
@@ -108,15 +122,24 @@ impl Pods {
             .collect();
         for pod in lost {
             drift.surplus += 1;
-            self.gone(&pod.uid, now);
+            namespaces.insert(Arc::clone(&pod.namespace));
+            self.gone_at(&pod.uid, version.unwrap_or(0), now);
         }
+        drift.namespaces = namespaces.len();
         drift
     }
 
     /// Takes a state of a pod over, unless it is older than the one that is known.
     pub(super) fn put(&mut self, pod: Arc<QuotaPod>) {
-        if pod.uid.is_empty() || self.gone.contains_key(&pod.uid) {
+        if pod.uid.is_empty() {
             return;
+        }
+        if let Some(gone) = self.gone.get(&pod.uid) {
+            if pod.version <= gone.version {
+                return;
+            }
+            // No list that was older than the pod may have said that it is gone.
+            self.gone.remove(&pod.uid);
         }
         let known = self.by_uid.get(&pod.uid);
         if known.is_some_and(|known| known.version > pod.version) {
@@ -144,13 +167,18 @@ impl Pods {
     }
 
     pub(super) fn gone(&mut self, uid: &str, now: u64) {
+        self.gone_at(uid, 0, now);
+    }
+
+    fn gone_at(&mut self, uid: &str, version: u64, now: u64) {
         let Some(pod) = self.by_uid.remove(uid) else { return };
         self.subtract(&pod);
         // Another pod may have its name by now.
         if self.candidates.get(&pod.namespace, &pod.name).is_some_and(|known| known.uid == pod.uid) {
             self.candidates.remove(&pod.namespace, &pod.name);
         }
-        self.gone.insert(Arc::clone(&pod.uid), now);
+        let gone = Gone { at: now, version: version.max(pod.version) };
+        self.gone.insert(Arc::clone(&pod.uid), gone);
     }
 
     pub(super) fn evicted(&mut self, uid: &str) {
@@ -163,7 +191,7 @@ impl Pods {
     /// Drops the memory of what was long ago.
     pub(super) fn forget(&mut self, now: u64, age: u64) {
         let age = age.saturating_mul(4).max(600_000);
-        self.gone.retain(|_, at| now.saturating_sub(*at) < age);
+        self.gone.retain(|_, gone| now.saturating_sub(gone.at) < age);
         self.read.retain(|_, at| now.saturating_sub(*at) < age);
     }
 

@@ -24,11 +24,13 @@ pub struct Claimant {
 impl Claimant {
     /// Whether both are one owner: by UID where there is one, else by namespace and name.
     pub fn is(&self, other: &Self) -> bool {
-        if self.uid.is_empty() && other.uid.is_empty() {
-            self.namespace == other.namespace && self.kind == other.kind && self.name == other.name
-        } else {
-            self.uid == other.uid
-        }
+        // Whoever writes a pod writes its owner references: nobody shares a claim with another namespace.
+        self.namespace == other.namespace
+            && if self.uid.is_empty() && other.uid.is_empty() {
+                self.kind == other.kind && self.name == other.name
+            } else {
+                self.uid == other.uid
+            }
     }
 
     /// Whether it retries at once when an annotation of it is changed.

@@ -60,6 +60,13 @@ struct Held<'a> {
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     f: Amounts,
     t: Amounts,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    a: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The ledger as text.
@@ -74,6 +81,7 @@ pub fn encode(ledger: &Ledger) -> std::io::Result<String> {
         n: Cow::Borrowed(&reservation.name),
         f: reservation.from.clone(),
         t: reservation.to.clone(),
+        a: reservation.asked,
     });
     let content = Content {
         epoch: ledger.epoch,
@@ -123,7 +131,16 @@ pub fn decode(text: &str) -> Result<Ledger, DecodeError> {
             .into_iter()
             .map(|held| {
                 let key = ReservationKey { uid: held.u.into(), kind: held.k };
-                (key, Reservation { namespace: held.s.into(), name: held.n.into(), from: held.f, to: held.t })
+                (
+                    key,
+                    Reservation {
+                        namespace: held.s.into(),
+                        name: held.n.into(),
+                        from: held.f,
+                        to: held.t,
+                        asked: held.a,
+                    },
+                )
             })
             .collect(),
         claims,

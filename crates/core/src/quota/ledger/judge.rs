@@ -235,10 +235,14 @@ fn merged(old: Option<&Reservation>, request: &Request) -> Reservation {
         name: Arc::clone(&request.name),
         from: request.from.clone(),
         to: request.to.clone(),
+        asked: 0,
     };
     if let Some(old) = old {
         new.from.lower_to(&old.from);
         new.to.raise_to(&old.to);
+        if request.key.kind == ReservationKind::Resize {
+            new.asked = old.asked.wrapping_add(1);
+        }
     }
     new
 }
