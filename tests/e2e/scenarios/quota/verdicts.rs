@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
-use crate::harness::objects::{container, gated_pod};
-use crate::harness::quota::{Quota, asking, cores, tree_t, with_quota};
+use crate::harness::objects::{container, gated_pod, pod};
+use crate::harness::quota::{Quota, asking, asks, cores, tree_t, with_quota};
 use crate::harness::{World, check_eq};
 
 /// What is there before, by namespace: requests of one pod each.
@@ -88,6 +88,10 @@ pub(in crate::scenarios) async fn vectors(world: &World) -> Result<()> {
             one(quota, &namespaces, row).await?;
         }
         charges(quota, &namespaces[0]).await?;
+        let mut mirror = asks(pod(&namespaces[0], "mirror", &[]), &json!({"cpu": "21"}));
+        mirror["spec"]["nodeName"] = "e2e-node-0".into();
+        mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "e2e"});
+        quota.refused("anybody can say that it is a mirror pod", &mirror, &["exceeded quota"]).await?;
         let free = world.namespace("verdicts-free").await?;
         quota.admitted("P14 a namespace in no leaf", &cores(&free, "one", "100")).await?;
         let system = cores("kube-system", "plimsoll-e2e", "100");
