@@ -134,6 +134,35 @@ async fn impossible(
     clear(quota, namespaces).await
 }
 
+/// Both borrowers of a tree are full, and each pod is of a second of its own; the pods of the second are labelled
+/// `all: yes` and `number: 1` to 4.
+async fn full(quota: &Quota<'_>, first: &str, second: &str) -> Result<()> {
+    four(quota, first, "1", |_| String::new()).await?;
+    four(quota, second, "2", |_| String::new()).await?;
+    run(quota.world, first, 4).await?;
+    for (number, item) in run(quota.world, second, 4).await?.iter().enumerate() {
+        let labels = json!({"metadata": {"labels": {"all": "yes", "number": format!("{}", number + 1)}}});
+        quota.world.cluster.merge(&named("v1", "Pod", item), &labels).await?;
+    }
+    quota.uses(&[(first, 20), (second, 20)]).await
+}
+
+/// M13: a budget of a whole namespace.
+pub(in crate::scenarios) async fn budget_of_all(world: &World) -> Result<()> {
+    with_quota(world, "budget", 2, &json!({}), async |quota| {
+        let namespaces = quota.namespaces(["1", "2", "3", "4"]).await?;
+        quota.plant(&tree_t(&namespaces), &namespaces).await?;
+        let [first, second, third, _] = namespaces.each_ref().map(String::as_str);
+        let watch = quota.watch(&namespaces).await?;
+        full(quota, first, second).await?;
+        budget(world, second, &json!({"all": "yes"}), 4).await?;
+        reclaimed(quota, "M13", &cores(third, "3-1", "5")).await?;
+        check_eq!(names(&watch)?, ["1-4"], "M13 a budget of all of namespace 2");
+        quota.uses(&[(first, 15), (second, 20), (third, 5)]).await
+    })
+    .await
+}
+
 /// M13, M14, M15: budgets hold, who is not ready goes first, and who asks often gets one victim.
 pub(in crate::scenarios) async fn disruption_budgets(world: &World) -> Result<()> {
     with_quota(world, "budgets", 2, &json!({}), async |quota| {
@@ -141,38 +170,25 @@ pub(in crate::scenarios) async fn disruption_budgets(world: &World) -> Result<()
         quota.plant(&tree_t(&namespaces), &namespaces).await?;
         let [first, second, third, fourth] = namespaces.each_ref().map(String::as_str);
         let watch = quota.watch(&namespaces).await?;
-        four(quota, first, "1", |_| String::new()).await?;
-        four(quota, second, "2", |_| String::new()).await?;
-        let pods = run(world, second, 4).await?;
-        run(world, first, 4).await?;
-        quota.uses(&[(first, 20), (second, 20)]).await?;
+        full(quota, first, second).await?;
 
-        for (number, pod) in pods.iter().enumerate() {
-            let labels = json!({"metadata": {"labels": {"all": "yes", "number": format!("{}", number + 1)}}});
-            world.cluster.merge(&named("v1", "Pod", pod), &labels).await?;
-        }
-        let all = budget(world, second, &json!({"all": "yes"}), 4).await?;
-        reclaimed(quota, "M13 a budget of all of namespace 2", &cores(third, "3-1", "5")).await?;
-        check_eq!(names(&watch)?, ["1-4"], "M13 a budget of all of namespace 2");
-
-        world.cluster.delete(&all).await?;
-        let one = budget(world, second, &json!({"number": "4"}), 1).await?;
-        reclaimed(quota, "M13 a budget of 2-4", &cores(third, "3-2", "5")).await?;
-        check_eq!(names(&watch)?, ["1-4", "2-3"], "M13 a budget of 2-4");
+        budget(world, second, &json!({"number": "4"}), 1).await?;
+        reclaimed(quota, "M13 a budget of 2-4", &cores(third, "3-1", "5")).await?;
+        check_eq!(names(&watch)?, ["2-3"], "M13 a budget of 2-4");
 
         let unready = pod(first, "1-2", &[]);
         let conditions = json!({"conditions": [{"type": "Ready", "status": "False"}]});
         world.cluster.merge_status(&unready, &conditions).await?;
-        reclaimed(quota, "M14 not ready", &cores(fourth, "4-1", "5")).await?;
-        check_eq!(names(&watch)?, ["1-4", "2-3", "1-2"], "M14 not ready");
+        reclaimed(quota, "M14 not ready", &cores(third, "3-2", "5")).await?;
+        check_eq!(names(&watch)?, ["2-3", "1-2"], "M14 not ready");
 
-        world.cluster.delete(&one).await?;
-        let slow = pod(second, "2-4", &[]);
+        // Both borrow as much, so the newest goes that may.
+        let slow = pod(second, "2-2", &[]);
         let finalizer = json!({"metadata": {"finalizers": ["plimsoll.dev/e2e"]}});
         world.cluster.merge(&slow, &finalizer).await?;
-        let claimant = cores(fourth, "4-2", "5");
+        let claimant = cores(fourth, "4-1", "5");
         quota.refused("M15", &claimant, &["reclaim started"]).await?;
-        until("2-4 to be asked to end", async || {
+        until("2-2 to be asked to end", async || {
             let stored = world.cluster.get(&slow).await?;
             Ok(stored["metadata"]["deletionTimestamp"].is_string().then_some(()))
         })
@@ -181,16 +197,16 @@ pub(in crate::scenarios) async fn disruption_budgets(world: &World) -> Result<()
             quota.refused("M15 room that is not free yet", &claimant, &["exceeded quota"]).await?;
         }
         world.cluster.merge(&slow, &json!({"metadata": {"finalizers": null}})).await?;
-        until("M15: 4-2 to be admitted", async || Ok(quota.ask(&claimant).await?.map(Some)?)).await?;
-        quota.uses(&[(first, 10), (second, 10), (third, 10), (fourth, 10)]).await?;
-        check_eq!(names(&watch)?, ["1-4", "2-3", "1-2", "2-4"], "M15 one victim");
+        until("M15: 4-1 to be admitted", async || Ok(quota.ask(&claimant).await?.map(Some)?)).await?;
+        quota.uses(&[(first, 15), (second, 10), (third, 10), (fourth, 5)]).await?;
+        check_eq!(names(&watch)?, ["2-3", "1-2", "2-2"], "M15 one victim");
         Ok(())
     })
     .await
 }
 
 /// A budget that allows no disruption, from now on: its controller has counted `pods` pods.
-async fn budget(world: &World, namespace: &str, labels: &Value, pods: usize) -> Result<Value> {
+async fn budget(world: &World, namespace: &str, labels: &Value, pods: usize) -> Result<()> {
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": format!("of-{pods}"), "namespace": namespace},
@@ -206,8 +222,7 @@ async fn budget(world: &World, namespace: &str, labels: &Value, pods: usize) -> 
         );
         Ok(Some(()))
     })
-    .await?;
-    Ok(budget)
+    .await
 }
 
 /// Two owners come at once and one slot is free: both are served, by as few evictions as can be, and nobody is evicted
