@@ -46,6 +46,12 @@ bench-load: ## The server under load, over TLS
 	cargo build --release
 	cargo run --release --example load -- $(ARGS)
 
+.PHONY: bench-quota
+bench-quota: ## Pods a second through the quota ledger, on a real control plane
+	$(rust)
+	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh; fi
+	PLIMSOLL_E2E_LOAD=1 cargo test --release --features e2e --test e2e -- quota_load $(ARGS)
+
 .PHONY: bench-histogram
 bench-histogram: ## Usage of a million containers, and next to the histogram of the Vertical Pod Autoscaler
 	$(rust)

@@ -61,7 +61,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         quota_verdicts: vectors, two_namespaces_in_a_leaf, dry_runs;
         quota_concurrency: last_slot, burst, twice_the_same_name, replicas_die, others_are_not_slowed;
         quota_reclaim: victims, disruption_budgets, two_owners_at_once, freed_room_is_held, labels_of_borrowers;
-        quota_trees: edited_under_load, wrong_ones_refused, not_from_under_its_pods;
+        quota_trees: edited_under_load, wrong_ones_refused, not_from_under_its_pods, wrong_one_stored;
         quota_ledger: deleted, vanished, damaged;
         quota_outage: nobody_there;
         quota_resize: in_place;

@@ -226,3 +226,60 @@ pub(in crate::scenarios) async fn not_from_under_its_pods(world: &World) -> Resu
     })
     .await
 }
+
+/// A bad tree that was stored while nobody looked: whom it concerns is refused, all others go on, and nobody is evicted.
+pub(in crate::scenarios) async fn wrong_one_stored(world: &World) -> Result<()> {
+    with_quota(world, "stored", 1, &json!({}), async |quota| {
+        let namespaces = quota.namespaces(["1", "2", "3", "4"]).await?;
+        let [first, second, third, _] = namespaces.each_ref().map(String::as_str);
+        let mut root = tree_t(&namespaces);
+        // T5 for the first, and T1 and T2 for the third, which could reclaim.
+        root["children"][1]["children"][1]["namespaces"] = json!([namespaces[3], first]);
+        root["children"][1]["children"][0]["min"]["cpu"] = 21.into();
+        let tree = quota.tree(&root);
+        let object = Quota::webhook_configuration();
+        let mut webhooks = world.cluster.get(&object).await?["webhooks"].clone();
+        let mut lenient = webhooks.clone();
+        for webhook in lenient.as_array_mut().context("no webhooks")? {
+            if webhook["name"] == "trees.quota.plimsoll.dev" {
+                webhook["namespaceSelector"]["matchExpressions"][0]["values"] = json!(["nowhere"]);
+            }
+        }
+        world.cluster.merge(&object, &json!({"webhooks": lenient})).await?;
+        let stored =
+            until("the tree to be stored", async || world.cluster.create(&tree).await.map(Some)).await;
+        // The namespaces of pods are the leader's to keep.
+        if let (Some(old), Some(new)) =
+            (webhooks.as_array_mut(), world.cluster.get(&object).await?["webhooks"].as_array())
+        {
+            for (old, new) in
+                old.iter_mut().zip(new).filter(|(old, _)| old["name"] == "pods.quota.plimsoll.dev")
+            {
+                *old = new.clone();
+            }
+        }
+        world.cluster.merge(&object, &json!({"webhooks": webhooks})).await?;
+        stored?;
+        quota.in_force(&[second.to_owned(), third.to_owned()]).await?;
+        let words = ["is wrong about the namespace", first, "T5"];
+        until("the namespace to be refused", async || {
+            quota.refused("T5", &cores(first, "one", "1"), &words).await.map(Some)
+        })
+        .await?;
+        quota.admitted("20 of 20", &cores(second, "one", "20")).await?;
+        quota.admitted("20 of 20", &cores(third, "one", "20")).await?;
+        let watch = quota.watch(&namespaces).await?;
+        let fourth = cores(&namespaces[3], "one", "5");
+        quota.refused("room of its own", &fourth, &["exceeded quota", "nothing is reclaimed"]).await?;
+        until("the tree to say so", async || {
+            let stored = world.cluster.get(&tree).await?;
+            let conditions = stored["status"]["conditions"].to_string();
+            ensure!(conditions.contains("T5") && conditions.contains("T1"), "{conditions}");
+            Ok(Some(()))
+        })
+        .await?;
+        check_eq!(watch.evicted()?.len(), 0, "evictions");
+        Ok(())
+    })
+    .await
+}

@@ -1,10 +1,11 @@
 //! Which pods are admitted, one at a time.
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
-use crate::harness::objects::{container, gated_pod};
-use crate::harness::quota::{Quota, asking, cores, tree_t, with_quota};
+use crate::harness::objects::{container, gated_pod, pod};
+use crate::harness::quota::{Quota, asking, asks, cores, tree_t, with_quota};
 use crate::harness::{World, check_eq};
 
 /// What is there before, by namespace: requests of one pod each.
@@ -87,6 +88,10 @@ pub(in crate::scenarios) async fn vectors(world: &World) -> Result<()> {
             one(quota, &namespaces, row).await?;
         }
         charges(quota, &namespaces[0]).await?;
+        let mut mirror = asks(pod(&namespaces[0], "mirror", &[]), &json!({"cpu": "21"}));
+        mirror["spec"]["nodeName"] = "e2e-node-0".into();
+        mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "e2e"});
+        quota.refused("anybody can say that it is a mirror pod", &mirror, &["exceeded quota"]).await?;
         let free = world.namespace("verdicts-free").await?;
         quota.admitted("P14 a namespace in no leaf", &cores(&free, "one", "100")).await?;
         let system = cores("kube-system", "plimsoll-e2e", "100");
@@ -239,7 +244,7 @@ pub(in crate::scenarios) async fn dry_runs(world: &World) -> Result<()> {
             anyhow::Ok(ledger["metadata"]["resourceVersion"].clone())
         };
         let before = version().await?;
-        for number in 0..100 {
+        let ask = async |number: u32| {
             let (namespace, cpu, fits) = match number % 4 {
                 0 => (first, "5", true),
                 1 => (first, "6", false),
@@ -248,7 +253,9 @@ pub(in crate::scenarios) async fn dry_runs(world: &World) -> Result<()> {
             };
             let answer = world.cluster.create_dry(&cores(namespace, &format!("dry-{number}"), cpu)).await;
             check_eq!(answer.is_ok(), fits, "dry run {number}: {:?}", answer.err());
-        }
+            Ok(())
+        };
+        try_join_all((0..100).map(ask)).await?;
         check_eq!(version().await?, before, "the ledger's version after 100 dry runs");
         quota.uses(&[(first, 15)]).await?;
         quota.admitted("for real", &cores(first, "two", "5")).await?;
