@@ -44,7 +44,7 @@ async fn evictions_end_in_one_of_four_ways() {
         ("budget", 429, "TooManyRequests", budget, "refused"),
         ("two budgets", 500, "InternalError", two, "refused"),
         ("a busy API server is no budget", 429, "TooManyRequests", "please try again later", "failed"),
-        ("no right", 403, "Forbidden", "cannot create resource", "failed"),
+        ("no right, or a webhook that says no", 403, "Forbidden", "cannot create resource", "refused"),
     ] {
         fake.fail_next(code, reason, message, &json!({"name": "web-0"}));
         let found = evictor.evict("shop", "web-0", "1", Mode::Real).await;
@@ -57,7 +57,7 @@ async fn evictions_end_in_one_of_four_ways() {
         assert_eq!(word, expected, "{rule}: {found:?}");
     }
     let text = metrics.encode();
-    for (result, count) in [("evicted", 1), ("gone", 2), ("refused", 2), ("failed", 2)] {
+    for (result, count) in [("evicted", 1), ("gone", 2), ("refused", 3), ("failed", 1)] {
         let line = format!("plimsoll_quota_evictions_total{{result=\"{result}\"}} {count}\n");
         assert!(text.contains(&line), "{line}{text}");
     }

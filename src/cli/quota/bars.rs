@@ -70,7 +70,12 @@ pub(super) fn draw(tree: &Tree, used: &Used, resources: &[Arc<str>]) -> Result<S
         }
         for (line, node) in (0_i32..).zip(ids.iter().take(lines).filter_map(|id| tree.node(*id))) {
             let indent = i32::try_from(node.depth.min(20)).unwrap_or(0) * 12;
-            write(node.name.chars().take(30).collect(), 10 + indent, TOP + line * LINE + 3, 13)?;
+            write(
+                node.name.chars().filter(|c| !c.is_control()).take(30).collect(),
+                10 + indent,
+                TOP + line * LINE + 3,
+                13,
+            )?;
         }
         if ids.len() > lines {
             let text = format!("and {} more nodes", ids.len() - lines);

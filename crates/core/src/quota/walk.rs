@@ -2,7 +2,7 @@
 //!
 //! Nothing here recurses: a manifest may be as deep as it likes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use plimsoll_quantity::Quantity;
@@ -29,6 +29,10 @@ const NODE_FIELDS: [&str; 6] = ["name", "namespaces", "min", "max", "attributes"
 const MOST_RESOURCE_NAME: usize = 253 + 1 + 63;
 /// The longest name that Kubernetes allows for a namespace.
 const MOST_NAMESPACE: usize = 63;
+/// So many flavors a node names at most.
+const MOST_FLAVORS: usize = 1_024;
+/// Above this the sums of a large tree could not be told apart any more; in nano-units.
+const MOST_AMOUNT: i128 = 1_000_000_000_000_000_000_000 * crate::resource::UNIT;
 
 /// Whether a key in `min` or `max` is for a job queue: it is no resource of a pod.
 pub fn is_queue_key(resource: &str) -> bool {
@@ -250,6 +254,14 @@ impl<'v> Walk<'v> {
     fn name(&mut self, index: usize, value: Option<&Value>) -> (Arc<str>, bool) {
         match value {
             None | Some(Value::Null) => (Arc::default(), true),
+            Some(Value::String(name)) if name.chars().any(char::is_control) => {
+                let message = format!("{:?} has control characters; write it without", cut(name));
+                self.unreadable(index, ".name", message);
+                (
+                    name.chars().filter(|c| !c.is_control()).take(MOST_NAME / 4).collect::<String>().into(),
+                    true,
+                )
+            }
             Some(Value::String(name)) if name.len() <= MOST_NAME => (name.as_str().into(), true),
             Some(Value::String(name)) => {
                 let message = format!("{:?}.. has more than {MOST_NAME} bytes; shorten it", cut(name));
@@ -332,8 +344,15 @@ impl<'v> Walk<'v> {
         }
         let mut flavors: Vec<Arc<str>> = Vec::new();
         let list = map.get("resourceflavors").and_then(Value::as_str).unwrap_or_default();
+        let mut known = HashSet::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            if flavors.iter().all(|known| known.as_ref() != name) {
+            if flavors.len() == MOST_FLAVORS {
+                let message =
+                    format!("names more than {MOST_FLAVORS} flavors; a pod would have too many alternatives");
+                self.unreadable(index, ".attributes.resourceflavors", message);
+                break;
+            }
+            if known.insert(name) {
                 flavors.push(name.into());
             }
         }
@@ -401,6 +420,9 @@ fn amount(resource: &str, value: &Value) -> Result<Quantity, String> {
     let right = "write one such as 40, 1500m or 20Gi";
     let quantity =
         Quantity::parse(&text).map_err(|_| format!("{} is not a quantity; {right}", brief(value)))?;
+    if quantity.nanos() > MOST_AMOUNT {
+        return Err(format!("{} is more than can be counted; write less than 1e21", brief(value)));
+    }
     if quantity.is_negative() {
         return Err(format!("{} is negative; it is 0 or more", brief(value)));
     }
