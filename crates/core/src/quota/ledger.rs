@@ -1,7 +1,7 @@
 //! What is used and promised under one tree: the single object that every replica writes by compare-and-swap.
 //!
 //! [`Ledger`] is its content; [`judge`] decides about pods and puts what was promised in it; the leader's
-//! [`Keeper`](crate::quota::Keeper) makes of promises what is really used.
+//! [`Keeper`](crate::quota::keeper::Keeper) makes of promises what is really used.
 
 mod claim;
 mod encoding;
