@@ -60,13 +60,24 @@ pub(crate) async fn with_quota<'w>(
     more: &Value,
     scenario: impl AsyncFnOnce(&Quota<'w>) -> Result<()>,
 ) -> Result<()> {
-    let mut section = settings();
-    json_patch::merge(&mut section, more);
+    with_configured_quota(world, name, replicas, &json!({"quota": more}), scenario).await
+}
+
+/// [`with_quota`], with more of the whole configuration.
+pub(crate) async fn with_configured_quota<'w>(
+    world: &'w World,
+    name: &'static str,
+    replicas: usize,
+    more: &Value,
+    scenario: impl AsyncFnOnce(&Quota<'w>) -> Result<()>,
+) -> Result<()> {
+    let mut config = json!({"quota": settings()});
+    json_patch::merge(&mut config, more);
     install(world).await?;
     // The replica that is there knows nothing of quota; the runner starts one again.
     drop(world.server.lock().await.take());
     world.forget_leases().await?;
-    let quota = Quota { world, name, config: json!({"quota": section}), replicas: RefCell::default() };
+    let quota = Quota { world, name, config, replicas: RefCell::default() };
     for _ in 0..replicas {
         quota.start_replica().await?;
     }
