@@ -121,7 +121,10 @@ fn names_scopes_and_columns() {
     let [profile, recommendation, checkpoint, ledger, tree] = &definitions[..] else { panic!("five kinds") };
     assert_eq!(tree["spec"]["scope"], "Namespaced");
     assert_eq!(tree["spec"]["names"]["shortNames"], json!(["eqtree"]));
-    assert_eq!(columns(tree), ["CPU", "Max-CPU", "Memory", "Max-Memory", "Age"]);
+    assert_eq!(
+        columns(tree),
+        ["CPU", "Borrowed-CPU", "Max-CPU", "Memory", "Borrowed-Memory", "Max-Memory", "Ready", "Age"]
+    );
     let has_status = |definition: &Value| {
         definition["spec"]["versions"][0]["subresources"].get("status") == Some(&json!({}))
     };

@@ -35,9 +35,12 @@ pub(super) fn definition() -> Value {
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [
                     column("CPU", ".status.root.used.cpu", "CPU in use by pods below the root"),
+                    column("Borrowed-CPU", ".status.borrowed.cpu", "CPU that leaves use beyond their minimum"),
                     column("Max-CPU", ".spec.root.max.cpu", "CPU that all pods below the root may use"),
                     column("Memory", ".status.root.used.memory", "Memory in use by pods below the root"),
+                    column("Borrowed-Memory", ".status.borrowed.memory", "Memory that leaves use beyond their minimum"),
                     column("Max-Memory", ".spec.root.max.memory", "Memory that all pods below the root may use"),
+                    column("Ready", ".status.conditions[?(@.type==\"Ready\")].status", "Whether usage is counted and borrowers give way"),
                     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
                 ],
                 "schema": {"openAPIV3Schema": schema()},
@@ -72,6 +75,10 @@ fn schema() -> Value {
                         "description": "The generation of the tree that this is about.",
                     },
                     "conditions": conditions(),
+                    "borrowed": {
+                        "type": "object", "additionalProperties": {OPEN: true},
+                        "description": "By resource: what all leaves together use beyond their minimum.",
+                    },
                     "root": node(1, true),
                 },
             },

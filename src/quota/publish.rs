@@ -127,6 +127,7 @@ impl Publisher {
             "observedGeneration": tree.generation,
             "ledger": { "name": ledger_name(&tree.name) },
             "conditions": [condition],
+            "borrowed": shown.borrowed.quantities(),
             "root": shown.root,
         });
         if shown.is_cut

@@ -14,6 +14,8 @@ pub struct Report {
     pub levels: usize,
     /// Whether any were.
     pub is_cut: bool,
+    /// What all leaves together use beyond what each is guaranteed.
+    pub borrowed: Amounts,
 }
 
 /// The tree with what is used and what is requested (used, and what open claims wait for) at each node, cut to the
@@ -39,7 +41,28 @@ pub fn report(tree: &Tree, ledger: &Ledger, most_bytes: usize) -> Report {
         sum <= most_bytes
     });
     let levels = fitting.count().max(1);
-    Report { root: assembled(tree, own, levels), levels, is_cut: levels < by_level.len() }
+    let is_cut = levels < by_level.len();
+    Report { root: assembled(tree, own, levels), levels, is_cut, borrowed: borrowed(tree, &used) }
+}
+
+fn borrowed(tree: &Tree, used: &Used) -> Amounts {
+    let mut sum = Amounts::new();
+    for (id, node) in tree.ids().zip(tree.nodes()) {
+        // Only what somebody guarantees or bounds can be borrowed.
+        for (resource, _) in node.max.iter().chain(node.min.iter()) {
+            sum.add_one(resource, 0);
+        }
+        if !node.children.is_empty() {
+            continue;
+        }
+        for (resource, nanos) in used.at(id).iter() {
+            let beyond = nanos.saturating_sub(node.min.of(resource));
+            if beyond > 0 && sum.get(resource).is_some() {
+                sum.add_one(resource, beyond);
+            }
+        }
+    }
+    sum
 }
 
 fn own_part(tree: &Tree, id: NodeId, used: &Used, claimed: &Used) -> Map<String, Value> {
@@ -138,8 +161,9 @@ mod tests {
 
     #[test]
     fn a_whole_tree() {
-        let Report { root, levels, is_cut } = report(&tree(), &ledger(), 1 << 20);
+        let Report { root, levels, is_cut, borrowed } = report(&tree(), &ledger(), 1 << 20);
         assert_eq!((levels, is_cut), (3, false));
+        assert_eq!(borrowed, [("cpu", 3 * UNIT)].into_iter().collect(), "no minimum, so all of it");
         assert_eq!(root.pointer("/used/cpu"), Some(&json!("3")));
         let names = |pointer: &str| -> Vec<String> {
             let list = root.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -158,7 +182,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_cut_by_levels() {
         for (bytes, expected) in [(0, 1), (150, 1), (400, 2), (5_000, 3)] {
-            let Report { root, levels, is_cut } = report(&tree(), &ledger(), bytes);
+            let Report { root, levels, is_cut, .. } = report(&tree(), &ledger(), bytes);
             assert_eq!((levels, is_cut), (expected, expected < 3), "{bytes}");
             assert!(levels == 1 || root.to_string().len() <= bytes, "{bytes}");
         }

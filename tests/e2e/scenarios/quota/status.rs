@@ -37,7 +37,7 @@ pub(in crate::scenarios) async fn used(world: &World) -> Result<()> {
         .await?;
         let table = world.cluster.kubectl.run(["get", "elasticquotatrees", "-n", "kube-system"], None)?;
         let (head, row) = table.split_once('\n').context("two lines")?;
-        ensure!(head.contains("CPU") && row.contains("14500m"), "{table}");
+        ensure!(head.contains("BORROWED-CPU") && head.contains("READY") && row.contains("14500m"), "{table}");
         let table =
             world.cluster.kubectl.run(["get", "ql", "-n", "plimsoll-system", "plimsoll-used"], None)?;
         ensure!(table.contains("true") && table.contains("used"), "{table}");
