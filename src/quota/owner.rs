@@ -3,14 +3,12 @@
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams};
+use plimsoll_core::keys;
 use plimsoll_core::pod::Owner;
 use serde_json::json;
 
 use super::{CALL_TIMEOUT, MANAGER, send};
 use crate::cluster::{Call, WriteError};
-
-/// The annotation whose change makes a controller look at its object again.
-pub const RETRY_ANNOTATION: &str = "plimsoll.dev/quota-retry";
 
 /// What can be told to try again: group, kind and resource.
 const KINDS: [(&str, &str, &str); 5] = [
@@ -74,7 +72,7 @@ impl Retrier {
         let object = format!("{namespace}/{name}");
         let call = Call { verb: "patch", kind, resource: plural, group, object: &object, bytes: 0 };
         // An object with another uid refuses to get this one.
-        let body = json!({ "metadata": { "uid": owner.uid, "annotations": { RETRY_ANNOTATION: value } } });
+        let body = json!({ "metadata": { "uid": owner.uid, "annotations": { keys::QUOTA_RETRY: value } } });
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let request = Request::new(format!("{root}/namespaces/{namespace}/{plural}")).patch(
             name,
