@@ -6,6 +6,7 @@
 
 pub(crate) mod backoff;
 mod client;
+mod election;
 mod fold;
 mod kinds;
 mod namespaces;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, connect};
+pub use self::election::{Leadership, LeadershipOptions, identity, lease_name};
 use self::fold::FactReader;
 use self::kinds::watched_with;
 pub use self::kinds::{WATCHED, WatchedKind};

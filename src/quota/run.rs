@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{self, Queue};
 use super::leader::{self, Parts};
 use super::{ClusterLedgerStore, leader::ledger_store};
-use crate::recommender::{Leadership, LeadershipOptions, identity};
+use crate::cluster::{Leadership, LeadershipOptions, identity};
 use crate::server::Readiness;
 
 /// How often it is looked whether the snapshots are complete.

@@ -2,13 +2,11 @@
 //!
 //! The state is [`plimsoll_core::recommender::Recommender`], which knows neither clock nor network. A `shard`'s loop
 //! feeds it from [`sources`] and from a watch of pods, and what it says goes to a [`store`], while this replica has
-//! the [`Leadership`].
+//! the [`Leadership`](crate::cluster::Leadership).
 
 pub mod checkpoints;
 mod cluster_store;
 mod collection;
-mod leadership;
-mod lease;
 mod limiter;
 mod memory_store;
 pub mod names;
@@ -20,7 +18,6 @@ pub mod sources;
 pub mod store;
 
 pub use self::checkpoints::Checkpoints;
-pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
 pub use self::limiter::Limiter;
 pub use self::names::object_name;
 pub use self::objects::{Owner, Recommendations, Version};

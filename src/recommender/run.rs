@@ -25,8 +25,7 @@ use super::sources::{
     File, FileOptions, MetricsServer, MetricsServerOptions, Prometheus, PrometheusError, PrometheusOptions,
     Source,
 };
-use super::{Leadership, LeadershipOptions, identity};
-use crate::cluster::{self, ClusterOptions, PodChange, Snapshots};
+use crate::cluster::{self, ClusterOptions, Leadership, LeadershipOptions, PodChange, Snapshots, identity};
 use crate::config::{self, UsageSource};
 use crate::metrics::Metrics;
 use crate::server::Readiness;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use plimsoll::cluster::{Leadership, LeadershipOptions};
 use plimsoll::metrics::Metrics;
-use plimsoll::recommender::{Leadership, LeadershipOptions};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

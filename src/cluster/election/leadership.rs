@@ -6,7 +6,7 @@
 //! was read, time is measured on this machine alone, and the work is told to stop before another replica can begin.
 //!
 //! A machine that was suspended does not notice that time has passed; until its next renewal it may work beside the new
-//! leader. What it must not overwrite is protected by versions, see [`super::checkpoints`].
+//! leader. What it must not overwrite is protected by versions, see [`crate::recommender::checkpoints`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

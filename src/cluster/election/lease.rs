@@ -87,7 +87,7 @@ pub(super) struct LeaseClient {
     pub(super) name: String,
 }
 
-const MANAGER: &str = super::MANAGER;
+const MANAGER: &str = "plimsoll-election";
 
 impl LeaseClient {
     fn request(&self) -> Request {

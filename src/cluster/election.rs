@@ -1,0 +1,6 @@
+//! Which replica does the work that only one may do: the one that holds a `Lease`.
+
+mod leadership;
+mod lease;
+
+pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
