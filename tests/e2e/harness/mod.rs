@@ -3,6 +3,7 @@
 pub(crate) mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod control_plane;
+pub(crate) mod hpa;
 pub(crate) mod install;
 pub(crate) mod kruise;
 pub(crate) mod kubelet;

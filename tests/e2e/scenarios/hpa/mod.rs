@@ -1,0 +1,4 @@
+//! Autoscalers: what the HPA controller makes of them on its own, and with us.
+
+pub(super) mod facts;
+pub(super) mod native;
