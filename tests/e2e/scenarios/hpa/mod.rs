@@ -1,4 +1,6 @@
 //! Autoscalers: what the HPA controller makes of them on its own, and with us.
 
+pub(super) mod convert;
 pub(super) mod facts;
+pub(super) mod intent;
 pub(super) mod native;
