@@ -148,8 +148,7 @@ pub(crate) async fn measured(world: &World, namespaces: &[&str], count: usize) -
     until_within(MEASURED, "the usage of every pod", async || {
         while let Some(namespace) = left.last() {
             let pods = world.cluster.list("v1", "Pod", Some(namespace), &format!("app={WEB}")).await?;
-            let mut names: Vec<&str> =
-                pods.iter().filter(|pod| is_running(pod)).map(|pod| name_of(pod)).collect();
+            let mut names: Vec<&str> = pods.iter().filter(|pod| is_running(pod)).map(name_of).collect();
             ensure!(names.len() == count && pods.len() == count, "{} run in {namespace}", names.len());
             let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
             let usage = world.cluster.get_path(&path).await?;
@@ -263,13 +262,6 @@ pub(crate) async fn roll_half(world: &World, namespace: &str, template: &Value) 
         Ok(Some(()))
     })
     .await
-}
-
-/// Lets a rollout that [`roll_half`] stopped go on, to its end.
-pub(crate) async fn roll_rest(world: &World, namespace: &str) -> Result<()> {
-    let object = deployment(namespace, &[], "");
-    world.cluster.merge(&object, &json!({"spec": {"minReadySeconds": 0}})).await?;
-    rolled(world, namespace).await
 }
 
 /// Waits until all pods of the workload are of its template.

@@ -17,7 +17,9 @@ mod workloads;
 use futures_util::FutureExt;
 
 use crate::runner::Scenario;
-use hpa::{convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, native as hpa_native};
+use hpa::{
+    convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
+};
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
     load as quota_load, outage as quota_outage, reclaim as quota_reclaim, resize as quota_resize,
@@ -61,6 +63,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             explained, container_renamed;
         hpa_native: counts;
         hpa_convert: counts;
+        hpa_life: never_scaled;
         hpa_intent: edits, applied_again, request_missing, nobody_there, record_cut_off, opted_out;
         hpa_facts: ownership, versions;
         quota_walk: four_deployments;

@@ -3,4 +3,5 @@
 pub(super) mod convert;
 pub(super) mod facts;
 pub(super) mod intent;
+pub(super) mod life;
 pub(super) mod native;
