@@ -1,5 +1,6 @@
 //! A control plane, the server under test, and what scenarios need to talk to both.
 
+pub(crate) mod aggregated;
 pub(crate) mod autoscaling;
 pub(crate) mod certificates;
 pub(crate) mod cluster;

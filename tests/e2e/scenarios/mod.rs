@@ -19,6 +19,7 @@ use futures_util::FutureExt;
 use crate::runner::Scenario;
 use hpa::{
     convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
+    restore as hpa_restore,
 };
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
@@ -65,6 +66,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         hpa_convert: counts;
         hpa_life: never_scaled;
         hpa_intent: edits, applied_again, request_missing, nobody_there, record_cut_off, opted_out;
+        hpa_restore: all;
         hpa_facts: ownership, versions;
         quota_walk: four_deployments;
         quota_verdicts: vectors, two_namespaces_in_a_leaf, dry_runs;

@@ -5,3 +5,4 @@ pub(super) mod facts;
 pub(super) mod intent;
 pub(super) mod life;
 pub(super) mod native;
+pub(super) mod restore;

@@ -1,0 +1,108 @@
+//! `plimsoll hpa restore`: before we are gone, targets are as their authors wrote them.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::intent::settled;
+use crate::harness::autoscaling::{Autoscaling, RECORD, SYNC, group_profile, with_autoscalers};
+use crate::harness::hpa::{eighty, has_targets, hpa, hpa_v1, targets};
+use crate::harness::objects::annotation;
+use crate::harness::{World, check_eq};
+
+const GROUP: &str = "hpa-restore";
+const USER: &str = "e2e-user";
+
+/// How an author writes.
+#[derive(Clone, Copy)]
+enum Way {
+    ServerSide,
+    ClientSide,
+    V1,
+    Create,
+}
+
+const WAYS: [Way; 4] = [Way::ServerSide, Way::ClientSide, Way::V1, Way::Create];
+
+impl Way {
+    async fn write(self, world: &World, namespace: &str) -> Result<()> {
+        let manifest = hpa(namespace, &[eighty()]);
+        let client_side = |manifest: &Value| {
+            let args = ["apply", "--server-side=false", "--filename=-"];
+            world.cluster.kubectl.run(args, Some(&manifest.to_string())).map(drop)
+        };
+        match self {
+            Self::ServerSide => world.cluster.apply_as(USER, &manifest).await?.map(drop)?,
+            Self::ClientSide => client_side(&manifest)?,
+            Self::V1 => client_side(&hpa_v1(namespace, 80))?,
+            Self::Create => drop(world.cluster.create(&manifest).await?),
+        }
+        Ok(())
+    }
+
+    /// Writes the same again, where that is possible.
+    async fn again(self, world: &World, namespace: &str) -> Result<()> {
+        match self {
+            Self::Create => Ok(()),
+            _ => self.write(world, namespace).await,
+        }
+    }
+}
+
+/// The server is gone, nobody's field is ours, and whoever applies a manifest again meets no conflict.
+async fn as_written(world: &World, namespace: &str) -> Result<()> {
+    let stored = has_targets(world, namespace, &["cpu 80%"]).await?;
+    for key in [RECORD, SYNC] {
+        check_eq!(annotation(&stored, key), None, "{key} in {namespace}");
+    }
+    let owners = stored["metadata"]["managedFields"].to_string();
+    for entry in stored["metadata"]["managedFields"].as_array().into_iter().flatten() {
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        let fields = entry["fieldsV1"].to_string();
+        ensure!(
+            !(manager.contains("plimsoll") && fields.contains("f:spec")),
+            "{manager} owns targets: {owners}"
+        );
+    }
+    Ok(())
+}
+
+/// With a server that still works, and without any.
+pub(in crate::scenarios) async fn all(world: &World) -> Result<()> {
+    with_autoscalers(world, &json!({}), async |run: &Autoscaling<'_>| {
+        group_profile(world, GROUP, &json!({})).await?;
+        let mut namespaces = Vec::new();
+        for (number, way) in WAYS.into_iter().enumerate() {
+            let namespace = settled(world, &format!("hpa-restore-{number}"), GROUP).await?;
+            way.write(world, &namespace).await?;
+            namespaces.push((way, namespace));
+        }
+        for (_, namespace) in &namespaces {
+            has_targets(world, namespace, &["cpu 800m"]).await?;
+        }
+        let restore = |more: &[&str]| {
+            let args = [&["hpa", "restore"], more].concat();
+            world.cluster.kubectl.plimsoll(&args)
+        };
+        restore(&["--all", "--dry-run"])?;
+        for (_, namespace) in &namespaces {
+            has_targets(world, namespace, &["cpu 800m"]).await.context("nothing is done on trial")?;
+        }
+        // Who restores while a server converts is told so.
+        ensure!(restore(&["--all"]).is_err(), "a server that works converts them again");
+        for (_, namespace) in &namespaces {
+            has_targets(world, namespace, &["cpu 800m"]).await.context("converted again")?;
+        }
+
+        run.kill_replicas();
+        restore(&["--all"])?;
+        for (way, namespace) in &namespaces {
+            as_written(world, namespace).await.context("with nobody there")?;
+            way.again(world, namespace).await.context("written again")?;
+            check_eq!(targets(&world.cluster.get(&hpa(namespace, &[])).await?), ["cpu 80%"], "written again");
+        }
+        let said = restore(&["--all"])?;
+        ensure!(said.contains("nothing to restore"), "{said}");
+        Ok(())
+    })
+    .await
+}
