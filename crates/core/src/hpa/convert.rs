@@ -316,13 +316,13 @@ impl OneMetric<'_> {
                 into.notes.push(Note::NoBase { key: self.key.clone(), missing });
                 None
             }
-            Ok(base) => match base.value(self.key, percent) {
-                Some(value) => Some(self.set(index, percent, value, base, into)),
-                None => {
+            Ok(base) => {
+                let Some(value) = base.value(self.key, percent) else {
                     into.notes.push(self.out_of_range(percent));
-                    None
-                }
-            },
+                    return None;
+                };
+                Some(self.set(index, percent, value, base, into))
+            }
         }
     }
 
@@ -351,6 +351,22 @@ impl OneMetric<'_> {
 
     fn out_of_range(&self, percent: i64) -> Note {
         Note::OutOfRange { key: self.key.clone(), percent }
+    }
+}
+
+impl Conversion {
+    /// Whether the autoscaler that it was made from differs from what it makes.
+    pub fn changes(&self, hpa: &Hpa) -> bool {
+        let keeps_record = match &self.record {
+            None => true,
+            Some(record) => match &hpa.original {
+                None => record.0.is_empty(),
+                Some(text) => {
+                    Originals::read(text).is_ok_and(|stored| stored == *record && !stored.0.is_empty())
+                }
+            },
+        };
+        !self.changes.is_empty() || !keeps_record || hpa.sync.is_some()
     }
 }
 
