@@ -188,7 +188,12 @@ pub fn convert(new: &Hpa, old: Option<&Hpa>, verdict: &Verdict) -> Conversion {
         }
     }
     conversion.changes.sort_by_key(|change| std::cmp::Reverse(change.index()));
-    conversion.record = Some(after);
+    // A text that says the same in another way is as good.
+    let is_stored = match &new.original {
+        None => after.0.is_empty(),
+        Some(text) => !after.0.is_empty() && Originals::read(text).is_ok_and(|stored| stored == after),
+    };
+    conversion.record = (!is_stored).then_some(after);
     conversion
 }
 
@@ -357,16 +362,7 @@ impl OneMetric<'_> {
 impl Conversion {
     /// Whether the autoscaler that it was made from differs from what it makes.
     pub fn changes(&self, hpa: &Hpa) -> bool {
-        let keeps_record = match &self.record {
-            None => true,
-            Some(record) => match &hpa.original {
-                None => record.0.is_empty(),
-                Some(text) => {
-                    Originals::read(text).is_ok_and(|stored| stored == *record && !stored.0.is_empty())
-                }
-            },
-        };
-        !self.changes.is_empty() || !keeps_record || hpa.sync.is_some()
+        !self.changes.is_empty() || self.record.is_some() || hpa.sync.is_some()
     }
 }
 

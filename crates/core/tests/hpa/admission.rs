@@ -166,6 +166,24 @@ fn reviews() {
 }
 
 #[test]
+fn opting_out_takes_effect_at_once() {
+    let objects = objects(&static_profile(&json!({})), &[deployment("1", "2")]);
+    let stored = annotated(hpa(&json!([average("cpu", "750m")])), ORIGINAL, &record(50, "750m", "15", 10));
+    let out = annotated(stored.clone(), "plimsoll.dev/overcommit", "disabled");
+    let answered = ours(&objects, &settings(), "UPDATE", &out, Some(&stored));
+    assert_eq!(target(&answered.after), "50%");
+    assert_eq!(answered.after["metadata"]["annotations"], json!({"plimsoll.dev/overcommit": "disabled"}));
+}
+
+#[test]
+fn another_basis_in_the_template_does_not_fight_the_keeper() {
+    let objects = objects(&static_profile(&json!({"basis": "Limit"})), &[deployment("1", "2")]);
+    let stored = annotated(hpa(&json!([average("cpu", "750m")])), ORIGINAL, &record(50, "750m", "15", 10));
+    let answered = ours(&objects, &settings(), "UPDATE", &stored, Some(&stored));
+    assert_eq!(answered.after, stored);
+}
+
+#[test]
 fn what_is_not_looked_at() {
     let objects = objects(&static_profile(&json!({})), &[deployment("1", "2")]);
     let mut v1 = hpa(&json!([]));

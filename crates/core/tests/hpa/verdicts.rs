@@ -26,7 +26,7 @@ fn words(profile: &Value, pods: &[(Value, u64)], template: Option<&Value>, hpa: 
             Some(Err(missing)) => missing.clone(),
             Some(Ok(base)) => {
                 let against = base.basis.map_or("mixed", |basis| basis.lower_case());
-                format!("{}m over {} by {basis}", base.sum / MILLI, base.pods)
+                format!("{}m over {} by {against}", base.sum / MILLI, base.pods)
             }
         },
     }
