@@ -19,7 +19,7 @@ use futures_util::FutureExt;
 use crate::runner::Scenario;
 use hpa::{
     convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
-    restore as hpa_restore,
+    restore as hpa_restore, shim as hpa_shim,
 };
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
@@ -67,6 +67,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         hpa_life: never_scaled;
         hpa_intent: edits, applied_again, request_missing, nobody_there, record_cut_off, opted_out;
         hpa_restore: all;
+        hpa_shim: counts, life;
         hpa_facts: ownership, versions;
         quota_walk: four_deployments;
         quota_verdicts: vectors, two_namespaces_in_a_leaf, dry_runs;

@@ -6,3 +6,4 @@ pub(super) mod intent;
 pub(super) mod life;
 pub(super) mod native;
 pub(super) mod restore;
+pub(super) mod shim;
