@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, connect};
-pub use self::election::{Leadership, LeadershipOptions, identity, lease_name};
+pub use self::election::{Leadership, LeadershipOptions, identity, lease_name, stand_still};
 use self::fold::FactReader;
 use self::kinds::watched_with;
 pub use self::kinds::{WATCHED, WatchedKind};
