@@ -1,0 +1,3 @@
+//! Horizontal pod autoscalers.
+
+pub mod controller;
