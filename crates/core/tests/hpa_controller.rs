@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use plimsoll_core::hpa::controller::{
-    Behavior, Kept, Limit, Metric, MetricError, PodFigures, PodStatus, Policy, Reason, Rules, Sample,
-    Scaling, Select, Stage, Target, Timing, Tolerance, decide, propose,
+    Behavior, Kept, Limit, Metric, MetricError, PodFigures, PodStatus, PodUsage, Policy, Reason, Rules,
+    Sample, Scaling, Select, Stage, Target, Timing, Tolerance, decide, propose,
 };
 use plimsoll_core::resource::Resource;
 use proptest::prelude::*;
@@ -407,6 +407,39 @@ fn stages_of_pods() {
         let stage = |resource| status.stage(resource, Some(&sample), at(100), &Timing::default());
         assert_eq!((stage(Resource::Cpu), stage(Resource::Memory)), (cpu, memory), "{rule}");
     }
+}
+
+#[test]
+fn usages_are_read() {
+    let two = json!([
+        {"name": "app", "usage": {"cpu": "499999999n", "memory": "10Mi"}},
+        {"name": "proxy", "usage": {"cpu": "1u", "memory": 1024}},
+    ]);
+    let half = json!([{"name": "app", "usage": {"cpu": "1"}}, {"name": "proxy", "usage": {}}]);
+    let of = |containers: &serde_json::Value| {
+        PodUsage::read(&json!({
+            "metadata": {"namespace": "shop", "name": "web-1"},
+            "timestamp": "2026-03-01T10:00:00Z", "window": "1m0.5s", "containers": containers,
+        }))
+        .unwrap()
+    };
+    for (rule, containers, resource, container, expected) in [
+        ("each container is rounded up to a milli-unit", &two, Resource::Cpu, None, Some(501)),
+        ("memory is counted in thousandths of bytes", &two, Resource::Memory, None, Some(10_486_784_000)),
+        ("one container", &two, Resource::Cpu, Some("proxy"), Some(1)),
+        ("no such container", &two, Resource::Cpu, Some("db"), None),
+        ("a container without a figure: the pod has none", &half, Resource::Cpu, None, None),
+        ("but the other container has", &half, Resource::Cpu, Some("app"), Some(1000)),
+        ("no containers", &json!([]), Resource::Cpu, None, None),
+    ] {
+        assert_eq!(of(containers).of(resource, container), expected, "{rule}");
+    }
+    let sample = of(&two).sample.unwrap();
+    assert_eq!((sample.at.to_string().as_str(), sample.window.as_millis()), ("2026-03-01T10:00:00Z", 60_500));
+    assert_eq!(PodUsage::read(&json!({"kind": "Pod"})), None);
+    let bare =
+        PodUsage::read(&json!({"metadata": {"name": "x"}, "containers": [{"usage": {"cpu": "x"}}]})).unwrap();
+    assert_eq!((bare.of(Resource::Cpu, None), bare.sample), (None, None));
 }
 
 /// What the rewritten target is: T per cent of the mean base, rounded up.

@@ -24,10 +24,12 @@
 mod metric;
 mod rules;
 mod status;
+mod usage;
 
 pub use metric::{Kept, Metric, MetricError, PodFigures, Proposal, Target, propose};
 pub use rules::{Behavior, Policy, Rules, Select, Tolerance};
 pub use status::{Phase, PodStatus, ReadyCondition, Sample, Stage, Timing};
+pub use usage::PodUsage;
 
 /// What of an HPA and its target decides, beside the metrics.
 #[derive(Clone, Debug, PartialEq)]
