@@ -18,6 +18,7 @@ pub(crate) struct RawConfig {
     pub(crate) cluster: RawCluster,
     pub(crate) recommender: RawRecommender,
     pub(crate) quota: RawQuota,
+    pub(crate) hpa: RawHpa,
     pub(crate) api: RawApi,
     pub(crate) log: RawLog,
     pub(crate) profiles: Value,
@@ -33,6 +34,7 @@ impl Default for RawConfig {
             cluster: RawCluster::default(),
             recommender: RawRecommender::default(),
             quota: RawQuota::default(),
+            hpa: RawHpa::default(),
             api: RawApi::default(),
             log: RawLog::default(),
             profiles: json!([]),
@@ -189,6 +191,35 @@ section! {
     RawReclaim {
         enabled: true,
         honour_do_not_evict: [],
+    }
+}
+
+section! {
+    /// How autoscalers keep their meaning.
+    RawHpa {
+        enabled: true,
+        mode: "Convert",
+        lease_duration: "15s",
+        renew_interval: "5s",
+        sync_interval: "1s",
+        writes_per_second: 10,
+    } with {
+        shim: RawShim,
+        external: RawExternal,
+    }
+}
+
+section! {
+    /// `metrics.k8s.io` for the autoscaler's controller.
+    RawShim {
+        enabled: false,
+    }
+}
+
+section! {
+    /// `custom.metrics.k8s.io` and `external.metrics.k8s.io`.
+    RawExternal {
+        enabled: false,
     }
 }
 
