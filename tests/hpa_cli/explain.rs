@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::api::{Api, hpa_path};
 use crate::objects::{
     AS_WRITTEN, LOWERED, PodOf, average_value, cluster, deployment, hpa, namespace, pod, pod_metrics,
     profile, record, utilization,
@@ -176,7 +177,7 @@ fn the_table_says_what_was_made_of_it() {
             converted(),
             json!({}),
             0,
-            vec!["1 pods without metrics"],
+            vec!["1 pod without metrics"],
         ),
         (
             "no metrics at all",
@@ -278,4 +279,109 @@ fn what_is_not_there_is_named() {
         object["metadata"].as_object_mut().unwrap().remove("namespace");
     }
     assert_eq!(counts(&explain(&by_hand, "web -n shop -o json")), [2, 2, 1].map(Value::from));
+}
+
+/// The same objects in an API server.
+fn serve(objects: &[Value]) -> Api {
+    let api = Api::start(true);
+    for object in objects {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let path = match object["kind"].as_str().unwrap() {
+            "Namespace" => format!("/api/v1/namespaces/{name}"),
+            "OvercommitProfile" => format!("/apis/plimsoll.dev/v1alpha1/overcommitprofiles/{name}"),
+            "Deployment" => format!("/apis/apps/v1/namespaces/shop/deployments/{name}"),
+            "Pod" => format!("/api/v1/namespaces/shop/pods/{name}"),
+            "PodMetrics" => format!("/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods/{name}"),
+            _ => hpa_path(name),
+        };
+        api.put(&path, object.clone());
+    }
+    let resources = json!([
+        {"name": "deployments", "kind": "Deployment"},
+        {"name": "deployments/scale", "kind": "Scale"},
+    ]);
+    api.put("/apis/apps/v1", json!({"kind": "APIResourceList", "resources": resources}));
+    let scale = json!({"spec": {"replicas": 10}, "status": {"replicas": 10, "selector": "app=web"}});
+    api.put("/apis/apps/v1/namespaces/shop/deployments/web/scale", scale);
+    api
+}
+
+#[test]
+fn a_cluster_says_the_same_as_files() {
+    let objects =
+        cluster(&[LOWERED; 10], hpa("web", &[average_value("800m")], Some(&record())), profile(&json!({})));
+    let api = serve(&objects);
+    let live = api.run("hpa explain web -o json");
+    assert_eq!(live.code, 0, "{live:?}");
+    assert_eq!(live.json(), explain(&objects, "web -n shop -o json").json());
+    let pods = api.seen().into_iter().filter(|seen| seen.path.ends_with("/pods"));
+    for seen in pods {
+        assert_eq!(seen.query["labelSelector"], "app%3Dweb", "{seen:?}");
+    }
+    assert!(api.writes().is_empty());
+}
+
+#[test]
+fn what_a_cluster_lacks_is_named() {
+    let whole = cluster(&[LOWERED; 2], hpa("web", &[utilization(80)], None), profile(&json!({})));
+    let of = |change: &dyn Fn(&Api), arguments: &str| {
+        let api = serve(&whole);
+        change(&api);
+        api.run(&format!("hpa explain {arguments}"))
+    };
+    let target = |kind: &'static str, name: &'static str| {
+        move |api: &Api| {
+            let mut hpa = api.get(&hpa_path("web"));
+            hpa["spec"]["scaleTargetRef"]["kind"] = json!(kind);
+            hpa["spec"]["scaleTargetRef"]["name"] = json!(name);
+            api.put(&hpa_path("web"), hpa);
+        }
+    };
+    let scale = "/apis/apps/v1/namespaces/shop/deployments/web/scale";
+    for (rule, run, code, said) in [
+        ("no such name", of(&|_| (), "api"), 2, "there is no HorizontalPodAutoscaler shop/api"),
+        ("no such namespace", of(&|_| (), "web -n other"), 2, "there is no namespace other"),
+        (
+            "no target",
+            of(&target("Deployment", "gone"), "web"),
+            2,
+            "the controller cannot decide: its target Deployment shop/gone is not there",
+        ),
+        (
+            "no such kind",
+            of(&target("Rollout", "web"), "web"),
+            2,
+            "the cluster has no kind Rollout of apps/v1",
+        ),
+        (
+            "no scale",
+            of(&|api| api.remove(scale), "web"),
+            2,
+            "its target Deployment shop/web has no scale subresource",
+        ),
+        (
+            "no selector",
+            of(&|api| api.put(scale, json!({"spec": {"replicas": 2}})), "web"),
+            2,
+            "the scale of its target Deployment shop/web has no status.selector",
+        ),
+        (
+            "no metrics-server",
+            of(
+                &|api| {
+                    for number in 0..2 {
+                        api.remove(&format!(
+                            "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods/web-{number}"
+                        ));
+                    }
+                },
+                "web",
+            ),
+            1,
+            "no metrics: metrics.k8s.io is not served; is metrics-server installed?",
+        ),
+    ] {
+        assert_eq!(run.code, code, "{rule}: {run:?}");
+        assert!(format!("{}{}", run.out, run.err).contains(said), "{rule}: {run:?}");
+    }
 }

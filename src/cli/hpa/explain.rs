@@ -109,7 +109,8 @@ fn row(view: &str, figures: &Figures) -> [String; 8] {
     let mut why: Vec<String> = figures.why.iter().cloned().collect();
     for (count, what) in [(figures.unready, "not ready"), (figures.missing, "without metrics")] {
         if count > 0 {
-            why.push(format!("{count} pods {what}"));
+            let pods = if count == 1 { "pod" } else { "pods" };
+            why.push(format!("{count} {pods} {what}"));
         }
     }
     [

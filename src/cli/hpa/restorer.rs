@@ -91,7 +91,8 @@ impl Restorer {
         }
         // The webhook does it in this request, and nobody becomes an owner of the targets.
         let asked = json!({"metadata": {"annotations": {keys::HPA_SYNC: r#"{"restore":true}"#}}});
-        let answer = match self.patch(object, &Patch::Merge(asked)).await {
+        let asked = Patch::Merge(asked);
+        let answer = match persist(|| self.patch(object, &asked)).await {
             Ok(answer) => answer,
             Err(error) => return ended(&error),
         };
