@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails this way says where"
+    clippy::too_many_lines,
+    reason = "a test that fails this way says where; and long tables"
 )]
 
 #[path = "hpa_cli/api.rs"]
