@@ -385,3 +385,14 @@ fn what_a_cluster_lacks_is_named() {
         assert!(format!("{}{}", run.out, run.err).contains(said), "{rule}: {run:?}");
     }
 }
+
+#[test]
+fn a_mode_that_the_configuration_does_not_serve_is_told() {
+    let objects = cluster(&[LOWERED; 2], hpa("web", &[utilization(80)], None), profile(&json!({})));
+    let folder = tempfile::tempdir().unwrap();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    std::fs::write(folder.path().join("cluster.json"), list.to_string()).unwrap();
+    std::fs::write(folder.path().join("config.yaml"), "hpa: {enabled: false}\n").unwrap();
+    let run = plimsoll(folder.path(), "--config config.yaml hpa explain web -n shop --objects cluster.json");
+    assert!(run.out.contains("note:    by this configuration mode Convert has no effect"), "{run:?}");
+}

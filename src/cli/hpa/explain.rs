@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         let namespace = args.namespace.as_deref().unwrap_or("default");
         World::of_files(&args.offline, namespace, &args.name, &config)?
     };
-    let report = Report::new(&world);
+    let report = Report::new(&world, &config.hpa);
     match args.output {
         Form::Table => write(&report, ctx)?,
         Form::Json => print(&report, false, ctx)?,
@@ -69,8 +69,11 @@ fn write(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
     writeln!(ctx.out, "HorizontalPodAutoscaler {}", report.hpa)?;
     writeln!(
         ctx.out,
-        "  scales:  {}: {} replicas, between {} and {}",
-        report.target, replicas.current, replicas.min, replicas.max
+        "  scales:  {}: {}, between {} and {}",
+        report.target,
+        counted(replicas.current),
+        replicas.min,
+        replicas.max
     )?;
     writeln!(
         ctx.out,
@@ -97,11 +100,15 @@ fn write(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
         [("now:", &report.now), ("untouched:", &report.untouched), ("as meant:", &report.meant)]
     {
         match replicas {
-            Some(replicas) => writeln!(ctx.out, "{view:<11} {replicas} replicas, {reason}")?,
+            Some(replicas) => writeln!(ctx.out, "{view:<11} {}, {reason}", counted(*replicas))?,
             None => writeln!(ctx.out, "{view:<11} {reason}")?,
         }
     }
     Ok(())
+}
+
+fn counted(replicas: i32) -> String {
+    if replicas == 1 { "1 replica".to_owned() } else { format!("{replicas} replicas") }
 }
 
 fn row(view: &str, figures: &Figures) -> [String; 8] {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::views::{View, Views, is_converted, mean_request, shown};
 use super::world::{World, target_name};
+use crate::config;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,7 +108,7 @@ pub(super) struct Figures {
 }
 
 impl Report {
-    pub(super) fn new(world: &World) -> Self {
+    pub(super) fn new(world: &World, config: &config::Hpa) -> Self {
         let context = world.context();
         let hpa = &world.hpa;
         let mut notes = world.notes.clone();
@@ -138,6 +139,9 @@ impl Report {
         notes.extend(not_computed(hpa, &views));
         if let Err(why) = &world.usages {
             notes.push(format!("no metrics: {why}"));
+        }
+        if !config.offers(mode) {
+            notes.push(format!("by this configuration mode {} has no effect: see `hpa`", mode.name()));
         }
         if shim {
             notes.push(
