@@ -5,13 +5,14 @@ use std::time::Duration;
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
+use plimsoll_core::hpa::{Verdict, Why, write_sync};
+use plimsoll_core::keys;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::plan::{Plan, Restored, is_marked, plan};
 use crate::cluster::backoff::Backoff;
 use crate::cluster::{Call, WriteError};
-use plimsoll_core::keys;
 
 /// Who we are to the API server. Nobody else writes by this name, so what it owns can be given up again.
 const MANAGER: &str = "plimsoll-hpa-restore";
@@ -90,7 +91,8 @@ impl Restorer {
             return Outcome::Planned(targets);
         }
         // The webhook does it in this request, and nobody becomes an owner of the targets.
-        let asked = json!({"metadata": {"annotations": {keys::HPA_SYNC: r#"{"restore":true}"#}}});
+        let asked = write_sync(&Verdict::Restore(Why::Asked));
+        let asked = json!({"metadata": {"annotations": {keys::HPA_SYNC: asked}}});
         let asked = Patch::Merge(asked);
         let answer = match persist(|| self.patch(object, &asked)).await {
             Ok(answer) => answer,
