@@ -41,6 +41,7 @@ struct Replica {
 fn options() -> ClusterOptions {
     ClusterOptions {
         quota: true,
+        hpa: true,
         page_size: 2,
         first_pause: Duration::from_millis(2),
         longest_pause: Duration::from_millis(20),

@@ -302,7 +302,7 @@ async fn start_cluster(
         Arc::clone(snapshots),
         Arc::clone(metrics),
         readiness.condition("snapshots"),
-        ClusterOptions { quota: config.quota.enabled, ..ClusterOptions::default() },
+        ClusterOptions { quota: config.quota.enabled, hpa: config.hpa.enabled, ..ClusterOptions::default() },
         tasks.cancelled(),
     );
     tasks.spawn("watches", watches);

@@ -3,6 +3,7 @@
 use plimsoll_core::objects::{FactKey, FactKind};
 use serde_json::Value;
 
+use super::ClusterOptions;
 use super::watch::Collection;
 
 /// One kind and how it is asked for.
@@ -20,8 +21,19 @@ pub struct WatchedKind {
     pub plural: &'static str,
     /// Whether its metadata is all that decisions read.
     pub metadata_only: bool,
-    /// Whether it is watched only where quota is enabled.
-    pub quota_only: bool,
+    /// Who needs it: it is watched only where that is enabled.
+    pub part: Part,
+}
+
+/// A part of the server that may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Admission and the recommender, which need their kinds in any case.
+    Always,
+    /// Elastic quota.
+    Quota,
+    /// The keeping of autoscalers.
+    Hpa,
 }
 
 const fn watched(
@@ -31,7 +43,7 @@ const fn watched(
     plural: &'static str,
     metadata_only: bool,
 ) -> WatchedKind {
-    WatchedKind { fact, api_version, older_versions: &[], kind, plural, metadata_only, quota_only: false }
+    WatchedKind { fact, api_version, older_versions: &[], kind, plural, metadata_only, part: Part::Always }
 }
 
 /// `OvercommitProfile`, whose status is ours too.
@@ -42,7 +54,7 @@ pub(super) const PROFILE: WatchedKind =
 pub(super) const NAMESPACE: WatchedKind = watched(FactKind::Namespace, "v1", "Namespace", "namespaces", true);
 
 const TREE: WatchedKind = WatchedKind {
-    quota_only: true,
+    part: Part::Quota,
     ..watched(
         FactKind::QuotaTree,
         "scheduling.sigs.k8s.io/v1beta1",
@@ -54,12 +66,12 @@ const TREE: WatchedKind = WatchedKind {
 
 const FLAVOR: WatchedKind = WatchedKind {
     older_versions: &["kueue.x-k8s.io/v1beta1"],
-    quota_only: true,
+    part: Part::Quota,
     ..watched(FactKind::Flavor, "kueue.x-k8s.io/v1beta2", "ResourceFlavor", "resourceflavors", false)
 };
 
 const NODE: WatchedKind =
-    WatchedKind { quota_only: true, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
+    WatchedKind { part: Part::Quota, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
 
 /// Every kind that is watched.
 pub static WATCHED: [WatchedKind; 9] = [
@@ -74,9 +86,14 @@ pub static WATCHED: [WatchedKind; 9] = [
     NODE,
 ];
 
-/// The kinds that are watched with quota or without.
-pub(super) fn watched_with(quota: bool) -> impl Iterator<Item = &'static WatchedKind> {
-    WATCHED.iter().filter(move |kind| quota || !kind.quota_only)
+/// The kinds that are watched with the parts that are enabled.
+pub(super) fn watched_with(options: &ClusterOptions) -> impl Iterator<Item = &'static WatchedKind> + use<> {
+    let (quota, hpa) = (options.quota, options.hpa);
+    WATCHED.iter().filter(move |kind| match kind.part {
+        Part::Always => true,
+        Part::Quota => quota,
+        Part::Hpa => hpa,
+    })
 }
 
 impl WatchedKind {
@@ -169,7 +186,14 @@ mod tests {
                 "resourceflavors.kueue.x-k8s.io",
             ]
         );
-        assert_eq!(watched_with(false).count(), 6);
-        assert_eq!(watched_with(true).count(), WATCHED.len());
+        for (rule, quota, hpa, count) in [
+            ("nothing optional", false, false, 6),
+            ("quota", true, false, 9),
+            ("autoscalers", false, true, 6),
+            ("everything", true, true, WATCHED.len()),
+        ] {
+            let options = ClusterOptions { quota, hpa, ..ClusterOptions::default() };
+            assert_eq!(watched_with(&options).count(), count, "{rule}");
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::Snapshots;
 use super::fold::{Change, Folder, Refusal, SeenProfile};
 use super::kinds::{PROFILE, WATCHED, WatchedKind, watched_with};
+use super::{ClusterOptions, Snapshots};
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
 
@@ -47,12 +47,12 @@ impl Writer {
         metrics: Arc<Metrics>,
         readiness: Condition,
         profiles: mpsc::UnboundedSender<ProfileNews>,
-        quota: bool,
+        options: &ClusterOptions,
     ) -> Self {
-        for kind in watched_with(quota) {
+        for kind in watched_with(options) {
             metrics.snapshot_synced(kind.kind, false);
         }
-        let progress = watched_with(quota).map(|kind| (kind.kind, Progress::Waiting)).collect();
+        let progress = watched_with(options).map(|kind| (kind.kind, Progress::Waiting)).collect();
         let writer = Self { snapshots, metrics, readiness, profiles, folder: Folder::default(), progress };
         writer.say_how_complete();
         writer
