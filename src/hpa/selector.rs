@@ -62,7 +62,8 @@ mod tests {
     #[test]
     fn selectors() {
         let labels = [("app", "web"), ("tier", "a"), ("kruise.io/x", "1"), ("empty", "")];
-        let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let labels: std::collections::BTreeMap<_, _> =
+            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         for (rule, text, expected) in [
             ("equal", "app=web", Some(true)),
             ("equal, in two signs", "app==web", Some(true)),
