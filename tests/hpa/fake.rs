@@ -50,7 +50,8 @@ pub(crate) struct FakeApi {
 
 impl FakeApi {
     pub(crate) fn new(snapshots: Arc<Snapshots>) -> Self {
-        Self { state: Arc::default(), changed: Arc::default(), snapshots }
+        let state = State { version: 1, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), changed: Arc::default(), snapshots }
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -236,7 +237,7 @@ impl FakeApi {
         }
         let state = self.state.lock().unwrap();
         let items: Vec<_> = state.pods.values().cloned().collect();
-        let metadata = json!({ "resourceVersion": state.version.max(1).to_string() });
+        let metadata = json!({ "resourceVersion": state.version.to_string() });
         answer(
             StatusCode::OK,
             &json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}),
