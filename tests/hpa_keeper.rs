@@ -60,14 +60,14 @@ impl World {
             config,
             leader: None,
         };
-        world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
-        world.put(profile(&json!({})));
+        world.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+        world.put(&profile(&json!({})));
         world.webhook(true);
         world
     }
 
-    fn put(&self, manifest: Value) {
-        self.snapshots.update(|objects| objects.put(read_manifest(&manifest).unwrap().unwrap()));
+    fn put(&self, manifest: &Value) {
+        self.snapshots.update(|objects| objects.put(read_manifest(manifest).unwrap().unwrap()));
     }
 
     fn remove(&self, kind: FactKind, namespace: &str, name: &str) {
@@ -132,17 +132,17 @@ impl World {
         self.fake.events().iter().filter(|(found, _)| found == reason).count()
     }
 
-    fn metric(&self, series: &str) -> f64 {
+    fn metric(&self, series: &str) -> u64 {
         let text = self.metrics.encode();
         let line = text.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("{series}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    fn states(&self, state: &str) -> f64 {
+    fn states(&self, state: &str) -> u64 {
         self.metric(&format!("plimsoll_hpas{{state=\"{state}\"}}"))
     }
 
-    fn writes(&self, result: &str) -> f64 {
+    fn writes(&self, result: &str) -> u64 {
         self.metric(&format!("plimsoll_hpa_sync_writes_total{{result=\"{result}\"}}"))
     }
 }
@@ -207,7 +207,7 @@ fn pod(name: &str, original: &str, now: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn targets_follow_the_pods() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     for name in ["a", "b"] {
         world.fake.put_pod(pod(name, "1", "500m"));
     }
@@ -215,8 +215,8 @@ async fn targets_follow_the_pods() {
     world.lead();
     world.becomes("converted", "800m").await;
     assert!(world.is_quiet().await, "one write");
-    assert_eq!((world.fake.patches().len(), world.writes("success")), (1, 1.0));
-    assert_eq!((world.told("HpaConverted"), world.states("converted")), (1, 1.0));
+    assert_eq!((world.fake.patches().len(), world.writes("success")), (1, 1));
+    assert_eq!((world.told("HpaConverted"), world.states("converted")), (1, 1));
     // Rolled out with twice the request: in the middle, and at the end.
     world.fake.put_pod(pod("c", "2", "1"));
     world.fake.put_pod(pod("d", "2", "1"));
@@ -232,20 +232,20 @@ async fn targets_follow_the_pods() {
     assert_eq!(world.target(), (json!("1200m"), false));
     assert!(world.is_quiet().await);
     world.stop().await;
-    assert_eq!(world.states("converted"), 0.0, "another replica tells of them");
+    assert_eq!(world.states("converted"), 0, "another replica tells of them");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_that_is_away_is_waited_for() {
     let mut world = World::new();
     world.webhook(false);
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     world.fake.put_hpa(hpa(80));
     world.lead();
-    let waits = || world.writes("pending") >= 3.0;
+    let waits = || world.writes("pending") >= 3;
     eventually("several times", waits).await;
     assert_eq!(world.target(), (json!(80), true), "the annotation waits");
-    assert_eq!(world.states("pending"), 1.0);
+    assert_eq!(world.states("pending"), 1);
     assert_eq!(world.told("HpaSyncPending"), 1);
     let before = world.fake.patches().len();
     tokio::time::sleep(Duration::from_secs(120)).await;
@@ -254,14 +254,14 @@ async fn a_webhook_that_is_away_is_waited_for() {
     world.webhook(true);
     world.becomes("converted", "800m").await;
     assert!(world.is_quiet().await);
-    assert_eq!((world.states("pending"), world.states("converted")), (0.0, 1.0));
+    assert_eq!((world.states("pending"), world.states("converted")), (0, 1));
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_finds_nothing_to_do() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     world.fake.put_pod(pod("a", "1", "500m"));
     world.fake.put_hpa(hpa(80));
     world.lead();
@@ -270,7 +270,7 @@ async fn a_new_leader_finds_nothing_to_do() {
     let before = world.fake.patches().len();
     world.lead();
     assert!(world.is_quiet().await);
-    assert_eq!((world.fake.patches().len(), world.states("converted")), (before, 1.0));
+    assert_eq!((world.fake.patches().len(), world.states("converted")), (before, 1));
     // What the one before left behind when the webhook was away.
     world.stop().await;
     let mut left = world.fake.hpa("shop/web");
@@ -284,7 +284,7 @@ async fn a_new_leader_finds_nothing_to_do() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_before_all_pods_are_known() {
     let mut world = World::new();
-    world.put(deployment(Some("2")));
+    world.put(&deployment(Some("2")));
     world.fake.put_pod(pod("a", "1", "500m"));
     world.fake.hold_pods(true);
     world.fake.put_hpa(hpa(80));
@@ -299,7 +299,7 @@ async fn nothing_is_written_before_all_pods_are_known() {
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_changes_makes_few_writes() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     for index in 0..50 {
         world.fake.put_pod(pod(&format!("old-{index}"), "1", "500m"));
     }
@@ -335,7 +335,7 @@ async fn a_burst_of_changes_makes_few_writes() {
 #[tokio::test(start_paused = true)]
 async fn failures_are_got_over() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     for (rule, code, reason, done, result) in [
         ("changed in the meantime", 409, "Conflict", false, "conflict"),
         ("not available", 503, "ServiceUnavailable", false, "failure"),
@@ -343,7 +343,7 @@ async fn failures_are_got_over() {
         ("answer lost", 504, "Timeout", true, "failure"),
     ] {
         let before =
-            (if world.leader.is_some() { world.writes(result) } else { 0.0 }, world.fake.patches().len());
+            (if world.leader.is_some() { world.writes(result) } else { 0 }, world.fake.patches().len());
         world.fake.fail_next(code, reason, done);
         world.fake.put_hpa(hpa(80));
         if world.leader.is_none() {
@@ -362,15 +362,15 @@ async fn failures_are_got_over() {
 #[tokio::test(start_paused = true)]
 async fn one_that_is_deleted_is_no_error() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     world.fake.put_hpa(hpa(80));
     // Before the watch tells so.
     world.fake.delete_hpa("shop", "web", false);
     world.lead();
-    eventually("tried", || world.writes("gone") > 0.0).await;
+    eventually("tried", || world.writes("gone") > 0).await;
     world.remove(FactKind::Hpa, "shop", "web");
     assert!(world.is_quiet().await);
-    assert_eq!(world.writes("failure"), 0.0);
+    assert_eq!(world.writes("failure"), 0);
     // Another one of its name, which the watch tells late.
     let mut again = hpa(80);
     again["metadata"]["uid"] = json!("uid-other");
@@ -386,8 +386,8 @@ async fn what_it_scales_may_appear_later() {
     world.lead();
     world.fake.apply(hpa(80)).await;
     assert!(world.is_quiet().await);
-    assert_eq!((world.target(), world.states("unknown")), ((json!(80), false), 1.0));
-    world.put(deployment(Some("1")));
+    assert_eq!((world.target(), world.states("unknown")), ((json!(80), false), 1));
+    world.put(&deployment(Some("1")));
     world.becomes("by its template", "800m").await;
     world.fake.put_pod(pod("a", "2", "1"));
     world.becomes("by its pod", "1600m").await;
@@ -401,7 +401,7 @@ async fn what_it_scales_may_appear_later() {
 #[tokio::test(start_paused = true)]
 async fn restored_when_nothing_is_lowered_any_more() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     world.fake.put_pod(pod("a", "1", "500m"));
     world.fake.put_hpa(hpa(80));
     world.lead();
@@ -413,9 +413,9 @@ async fn restored_when_nothing_is_lowered_any_more() {
     world.fake.delete_pod("a");
     world.becomes("restored", 80).await;
     assert_eq!(world.fake.hpa("shop/web")["metadata"]["annotations"], json!({}), "no trace");
-    assert_eq!((world.told("HpaRestored"), world.states("native")), (1, 1.0));
+    assert_eq!((world.told("HpaRestored"), world.states("native")), (1, 1));
     // And when the profile comes back.
-    world.put(profile(&json!({})));
+    world.put(&profile(&json!({})));
     world.becomes("converted again", "800m").await;
     // Its author opts out.
     let mut out = world.fake.hpa("shop/web");
@@ -429,21 +429,21 @@ async fn restored_when_nothing_is_lowered_any_more() {
 #[tokio::test(start_paused = true)]
 async fn a_mode_of_others_restores_and_says_if_nobody_serves_it() {
     let mut world = World::new();
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     world.fake.put_pod(pod("a", "1", "500m"));
     world.fake.put_hpa(hpa(80));
     world.lead();
     world.becomes("converted", "800m").await;
-    world.put(profile(&json!({"hpa": {"mode": "Off"}})));
+    world.put(&profile(&json!({"hpa": {"mode": "Off"}})));
     world.becomes("off", 80).await;
     assert_eq!(world.told("ModeNotOffered"), 0);
-    world.put(profile(&json!({"hpa": {"mode": "Shim"}})));
+    world.put(&profile(&json!({"hpa": {"mode": "Shim"}})));
     eventually("said", || world.told("ModeNotOffered") == 1).await;
     assert!(world.fake.events().iter().any(|(_, note)| note.contains("hpa.shim.enabled")));
     assert!(world.is_quiet().await);
     assert_eq!(world.told("ModeNotOffered"), 1, "once");
     // The configuration's mode, reloaded.
-    world.put(profile(&json!({})));
+    world.put(&profile(&json!({})));
     world.becomes("converted", "800m").await;
     let mut settings = Settings::clone(&world.settings.load());
     settings.hpa_mode = plimsoll_core::profile::HpaMode::Off;
@@ -455,7 +455,7 @@ async fn a_mode_of_others_restores_and_says_if_nobody_serves_it() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_converted_is_told_once() {
     let mut world = World::new();
-    world.put(deployment(None));
+    world.put(&deployment(None));
     world.fake.put_hpa(hpa(80));
     world.lead();
     eventually("told", || world.told("HpaNotConverted") == 1).await;
@@ -471,7 +471,7 @@ async fn what_cannot_be_converted_is_told_once() {
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     assert!(world.is_quiet().await);
-    assert_eq!((world.told("HpaNotConverted"), world.states("incomplete")), (1, 1.0));
+    assert_eq!((world.told("HpaNotConverted"), world.states("incomplete")), (1, 1));
     assert!(world.fake.patches().is_empty());
     // A record that somebody broke.
     let mut broken = hpa(80);
@@ -480,7 +480,7 @@ async fn what_cannot_be_converted_is_told_once() {
     world.fake.put_hpa(broken);
     eventually("told", || world.told("HpaRecordUnreadable") == 1).await;
     assert!(world.is_quiet().await);
-    assert_eq!(world.states("unreadable"), 1.0);
+    assert_eq!(world.states("unreadable"), 1);
     world.stop().await;
 }
 
@@ -506,7 +506,7 @@ async fn workloads_of_other_kinds_are_known_by_their_scale() {
 #[tokio::test(start_paused = true)]
 async fn many_are_written_at_the_pace_that_is_set() {
     let mut world = World::with("hpa: {writesPerSecond: 5}");
-    world.put(deployment(Some("1")));
+    world.put(&deployment(Some("1")));
     for index in 0..30 {
         let mut one = hpa(80);
         one["metadata"]["name"] = json!(format!("web-{index}"));
@@ -514,7 +514,7 @@ async fn many_are_written_at_the_pace_that_is_set() {
     }
     let started = Instant::now();
     world.lead();
-    eventually("all", || world.states("converted") >= 30.0 && world.fake.patches().len() >= 30).await;
+    eventually("all", || world.states("converted") >= 30 && world.fake.patches().len() >= 30).await;
     assert!(started.elapsed() >= Duration::from_secs(5), "{:?}", started.elapsed());
     assert!(world.is_quiet().await);
     assert_eq!(world.fake.patches().len(), 30, "each once");
