@@ -24,6 +24,7 @@ use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
+use crate::hpa;
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
 use crate::quota::content::Latest;
@@ -224,13 +225,25 @@ async fn serve(
         }
         _ => None,
     };
+    if let Some(client) = client.as_ref().filter(|_| config.hpa.enabled) {
+        let parts = hpa::run::Parts {
+            config: config.hpa.clone(),
+            own_namespace: config.admission.own_namespace.clone(),
+            snapshots: Arc::clone(&snapshots),
+            settings: Arc::clone(&live.settings),
+            pods: hpa::Pods::default(),
+            metrics: Arc::clone(&metrics),
+        };
+        start_autoscalers(parts, client, &readiness, &tasks);
+    }
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
         address
     });
     let engine =
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
-            .with_quota(door);
+            .with_quota(door)
+            .with_autoscalers(config.hpa.enabled);
     let observer = ReloadCounter(Arc::clone(&metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
@@ -302,11 +315,22 @@ async fn start_cluster(
         Arc::clone(snapshots),
         Arc::clone(metrics),
         readiness.condition("snapshots"),
-        ClusterOptions { quota: config.quota.enabled, ..ClusterOptions::default() },
+        ClusterOptions { quota: config.quota.enabled, hpa: config.hpa.enabled, ..ClusterOptions::default() },
         tasks.cancelled(),
     );
     tasks.spawn("watches", watches);
     Ok(client)
+}
+
+/// The table of pods, and the part of the keeping of autoscalers that one replica does for all.
+fn start_autoscalers(parts: hpa::run::Parts, client: &Client, readiness: &Readiness, tasks: &Tasks) {
+    if parts.config.serves_metrics() {
+        let (pods, metrics) = (parts.pods.clone(), Arc::clone(&parts.metrics));
+        let (client, cancelled) = (client.clone(), tasks.cancelled());
+        tasks.spawn("pods", async move { pods.follow(client, metrics, cancelled).await });
+    }
+    let leading = hpa::run::lead(client.clone(), parts, readiness.clone(), tasks.cancelled());
+    tasks.spawn("hpa leader", leading);
 }
 
 /// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.

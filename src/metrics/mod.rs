@@ -4,6 +4,7 @@
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
 mod families;
+mod hpa;
 mod labels;
 mod process;
 mod quota;
@@ -17,13 +18,14 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, ListenerFamilies, StateFamilies};
+use self::hpa::HpaFamilies;
 use self::labels::{
     AdmissionLabels, CodeLabel, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel,
     VersionLabel,
 };
 pub use self::labels::{
-    ClaimEvent, EvictionResult, LedgerWrite, NamespaceRead, Operation, ProfileState, QuotaOutcome,
-    RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
+    ClaimEvent, EvictionResult, HpaOutcome, HpaState, HpaWrite, LedgerWrite, NamespaceRead, Operation,
+    ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
 };
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
@@ -42,6 +44,7 @@ pub struct Metrics {
     state: StateFamilies,
     recommender: RecommenderFamilies,
     quota: QuotaFamilies,
+    hpa: HpaFamilies,
 }
 
 impl Metrics {
@@ -60,7 +63,8 @@ impl Metrics {
         let state = StateFamilies::register(r);
         let recommender = RecommenderFamilies::register(r);
         let quota = QuotaFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota }
+        let hpa = HpaFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota, hpa }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
