@@ -176,8 +176,10 @@ pub(crate) async fn rescales(world: &World, namespace: &str) -> Result<Vec<usize
         let size = message.strip_prefix("New size: ").and_then(|rest| rest.split(';').next());
         let size =
             size.and_then(|size| size.parse().ok()).with_context(|| format!("no size in {message:?}"))?;
-        // The controller decides once in two seconds, so the times differ.
-        sizes.insert(event["firstTimestamp"].as_str().unwrap_or_default().to_owned(), size);
+        // An event's name ends with the time in nanoseconds; its other times are whole seconds.
+        let name = event["metadata"]["name"].as_str().unwrap_or_default();
+        let time = name.rsplit('.').next().and_then(|time| u64::from_str_radix(time, 16).ok());
+        sizes.insert(time.with_context(|| format!("no time in {name}"))?, size);
     }
     Ok(sizes.into_values().collect())
 }

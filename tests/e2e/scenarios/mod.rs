@@ -66,7 +66,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         hpa_convert: counts;
         hpa_life: never_scaled;
         hpa_intent: edits, applied_again, request_missing, nobody_there, record_cut_off, opted_out;
-        hpa_restore: all;
+        hpa_restore: all, one;
         hpa_shim: counts, life;
         hpa_facts: ownership, versions;
         quota_walk: four_deployments;

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use crate::harness::hpa::{average, eighty, hpa, hpa_v1, targets};
+use crate::harness::hpa::{average, condition, eighty, hpa, hpa_v1, targets};
 use crate::harness::objects::annotation;
 use crate::harness::webhook::TestWebhook;
 use crate::harness::world::SCENARIO;
@@ -99,6 +99,13 @@ pub(in crate::scenarios) async fn ownership(world: &World) -> Result<()> {
     let written = world.cluster.apply_as(USER, &object).await??;
     check_eq!(targets(&written), ["cpu 80%"], "as the user wrote it");
     ensure!(owned(&written, USER).contains("f:metrics"), "{:?}", owners(&written));
+
+    // Its controller has said all it can say: it writes no more.
+    until("the controller's word", async || {
+        let stored = world.cluster.get(&object).await?;
+        Ok(condition(&stored, "AbleToScale").map(drop))
+    })
+    .await?;
 
     let kept = keeper(world, &object, "one").await?;
     check_eq!(targets(&kept), ["cpu 800m"], "rewritten in the request that set the annotation");

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::intent::settled;
 use crate::harness::autoscaling::{Autoscaling, RECORD, SYNC, group_profile, with_autoscalers};
-use crate::harness::hpa::{eighty, has_targets, hpa, hpa_v1, targets};
-use crate::harness::objects::annotation;
+use crate::harness::hpa::{WEB, eighty, has_targets, hpa, hpa_v1, targets};
+use crate::harness::objects::{OPT_OUT, annotation};
 use crate::harness::{World, check_eq};
 
 const GROUP: &str = "hpa-restore";
@@ -18,10 +18,10 @@ enum Way {
     ServerSide,
     ClientSide,
     V1,
-    Create,
+    Replace,
 }
 
-const WAYS: [Way; 4] = [Way::ServerSide, Way::ClientSide, Way::V1, Way::Create];
+const WAYS: [Way; 4] = [Way::ServerSide, Way::ClientSide, Way::V1, Way::Replace];
 
 impl Way {
     async fn write(self, world: &World, namespace: &str) -> Result<()> {
@@ -34,17 +34,13 @@ impl Way {
             Self::ServerSide => world.cluster.apply_as(USER, &manifest).await?.map(drop)?,
             Self::ClientSide => client_side(&manifest)?,
             Self::V1 => client_side(&hpa_v1(namespace, 80))?,
-            Self::Create => drop(world.cluster.create(&manifest).await?),
+            Self::Replace => {
+                let how =
+                    if world.cluster.get_opt(&manifest).await?.is_some() { "replace" } else { "create" };
+                world.cluster.kubectl.run([how, "--filename=-"], Some(&manifest.to_string())).map(drop)?;
+            }
         }
         Ok(())
-    }
-
-    /// Writes the same again, where that is possible.
-    async fn again(self, world: &World, namespace: &str) -> Result<()> {
-        match self {
-            Self::Create => Ok(()),
-            _ => self.write(world, namespace).await,
-        }
     }
 }
 
@@ -64,6 +60,24 @@ async fn as_written(world: &World, namespace: &str) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// One that is named is left alone from then on.
+pub(in crate::scenarios) async fn one(world: &World) -> Result<()> {
+    with_autoscalers(world, &json!({}), async |_| {
+        group_profile(world, GROUP, &json!({})).await?;
+        let namespace = settled(world, "hpa-restore-one", GROUP).await?;
+        Way::ServerSide.write(world, &namespace).await?;
+        has_targets(world, &namespace, &["cpu 800m"]).await?;
+        world.cluster.kubectl.plimsoll(&["hpa", "restore", WEB, "--namespace", &namespace])?;
+        as_written(world, &namespace).await?;
+        Way::ServerSide.write(world, &namespace).await.context("written again")?;
+        as_written(world, &namespace).await.context("written again")?;
+        let stored = world.cluster.get(&hpa(&namespace, &[])).await?;
+        check_eq!(annotation(&stored, OPT_OUT), Some("disabled"), "the opt-out");
+        Ok(())
+    })
+    .await
 }
 
 /// With a server that still works, and without any.
@@ -87,22 +101,27 @@ pub(in crate::scenarios) async fn all(world: &World) -> Result<()> {
         for (_, namespace) in &namespaces {
             has_targets(world, namespace, &["cpu 800m"]).await.context("nothing is done on trial")?;
         }
-        // Who restores while a server converts is told so.
-        ensure!(restore(&["--all"]).is_err(), "a server that works converts them again");
+        // A server still works: it is made to stand still.
+        restore(&["--all"])?;
         for (_, namespace) in &namespaces {
-            has_targets(world, namespace, &["cpu 800m"]).await.context("converted again")?;
+            as_written(world, namespace).await.context("with a server there")?;
+        }
+        for (way, namespace) in &namespaces {
+            way.write(world, namespace).await.context("written again")?;
+            has_targets(world, namespace, &["cpu 800m"]).await.context("what is written is converted")?;
         }
 
         run.kill_replicas();
         restore(&["--all"])?;
         for (way, namespace) in &namespaces {
             as_written(world, namespace).await.context("with nobody there")?;
-            way.again(world, namespace).await.context("written again")?;
+            way.write(world, namespace).await.context("written again")?;
             check_eq!(targets(&world.cluster.get(&hpa(namespace, &[])).await?), ["cpu 80%"], "written again");
         }
         let said = restore(&["--all"])?;
         ensure!(said.contains("nothing to restore"), "{said}");
-        Ok(())
+        // The lease is taken still.
+        world.forget_leases().await
     })
     .await
 }
