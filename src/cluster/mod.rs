@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::backoff::chance;
-pub use self::client::{ConnectError, client, connect};
+pub use self::client::{ConnectError, client, configuration, connect};
 pub use self::election::{Leadership, LeadershipOptions, identity, lease_name};
 use self::fold::FactReader;
 use self::kinds::watched_with;

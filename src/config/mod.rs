@@ -6,6 +6,7 @@
 mod check;
 mod checked;
 mod error;
+mod hpa_api;
 mod keys;
 mod layers;
 mod profiles;
@@ -27,6 +28,7 @@ pub use checked::{
     TlsVersion,
 };
 pub use error::{ConfigErrors, Origin, Violation};
+pub use hpa_api::HpaApi;
 pub use keys::environment_name;
 pub(crate) use keys::nearest;
 pub use layers::{Flag, Sources};

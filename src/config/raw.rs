@@ -18,6 +18,7 @@ pub(crate) struct RawConfig {
     pub(crate) cluster: RawCluster,
     pub(crate) recommender: RawRecommender,
     pub(crate) quota: RawQuota,
+    pub(crate) hpa: RawHpa,
     pub(crate) api: RawApi,
     pub(crate) log: RawLog,
     pub(crate) profiles: Value,
@@ -33,6 +34,7 @@ impl Default for RawConfig {
             cluster: RawCluster::default(),
             recommender: RawRecommender::default(),
             quota: RawQuota::default(),
+            hpa: RawHpa::default(),
             api: RawApi::default(),
             log: RawLog::default(),
             profiles: json!([]),
@@ -42,18 +44,18 @@ impl Default for RawConfig {
 
 /// Defines a section: its settings in the order of the documentation, each with its default; then the sections in it.
 macro_rules! section {
-    ($(#[$meta:meta])* $name:ident { $($field:ident: $default:tt,)+ } $(with { $($inner:ident: $section:ident,)+ })?) => {
+    ($(#[$meta:meta])* $name:ident { $($field:ident: $default:tt,)* } $(with { $($inner:ident: $section:ident,)+ })?) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub(crate) struct $name {
-            $(pub(crate) $field: Value,)+
+            $(pub(crate) $field: Value,)*
             $($(pub(crate) $inner: $section,)+)?
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($field: json!($default),)+ $($($inner: $section::default(),)+)? }
+                Self { $($field: json!($default),)* $($($inner: $section::default(),)+)? }
             }
         }
     };
@@ -189,6 +191,32 @@ section! {
     RawReclaim {
         enabled: true,
         honour_do_not_evict: [],
+    }
+}
+
+section! {
+    /// How autoscalers keep their meaning.
+    RawHpa {
+    } with {
+        api: RawHpaApi,
+    }
+}
+
+section! {
+    /// The aggregated API server.
+    RawHpaApi {
+        address: "0.0.0.0:8445",
+        certificate: null,
+        key: null,
+        upstream: "https://metrics-server.kube-system.svc:443",
+        upstream_ca: null,
+        upstream_insecure_skip_verify: false,
+        upstream_timeout: "5s",
+        identities: [
+            "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
+            "system:kube-controller-manager"
+        ],
+        front_proxy_interval: "5s",
     }
 }
 
