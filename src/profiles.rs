@@ -20,6 +20,7 @@ pub fn settings(config: &Config, absent_namespace: AbsentNamespace) -> Settings 
         absent_namespace,
         own_namespace: config.admission.own_namespace.clone(),
         refuse_above_cluster: config.quota.refuse_above_cluster,
+        hpa_mode: config.hpa.mode,
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::check::{Check, shown};
 use super::error::{Origin, Violation};
+use super::hpa::{self, Hpa};
 use super::profiles;
 use super::quota::{self, Quota};
 use super::raw::{RawAdmission, RawConfig, RawLog, RawServer, RawTls};
@@ -32,6 +33,8 @@ pub struct Config {
     pub recommender: Recommender,
     /// Elastic quota trees.
     pub quota: Quota,
+    /// How autoscalers keep their meaning.
+    pub hpa: Hpa,
     /// The JSON API for people and tools on this machine.
     pub api: ApiListener,
     /// Logging.
@@ -215,6 +218,7 @@ impl Config {
             },
             recommender: recommender::check(&mut check, &raw.recommender),
             quota: quota::check(&mut check, &raw.quota),
+            hpa: hpa::check(&mut check, &raw.hpa),
             api: ApiListener { address: check.optional("api.address", &raw.api.address, loopback) },
             log: log(&mut check, &raw.log),
             profiles: profiles::check(&mut check, &raw.profiles),
@@ -245,6 +249,9 @@ impl Config {
                 self.server.client_auth
             );
             check.refuse("tls.clientCa", message);
+        }
+        if self.hpa.serves_metrics() {
+            self.hpa.api.check_together(check, &self.tls);
         }
         if self.tls.source == TlsSource::Ephemeral && self.tls.names.is_empty() {
             check.refuse(

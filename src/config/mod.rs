@@ -6,6 +6,7 @@
 mod check;
 mod checked;
 mod error;
+mod hpa;
 mod hpa_api;
 mod keys;
 mod layers;
@@ -28,6 +29,7 @@ pub use checked::{
     TlsVersion,
 };
 pub use error::{ConfigErrors, Origin, Violation};
+pub use hpa::{External, Hpa, Shim};
 pub use hpa_api::HpaApi;
 pub use keys::environment_name;
 pub(crate) use keys::nearest;

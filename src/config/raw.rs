@@ -44,18 +44,18 @@ impl Default for RawConfig {
 
 /// Defines a section: its settings in the order of the documentation, each with its default; then the sections in it.
 macro_rules! section {
-    ($(#[$meta:meta])* $name:ident { $($field:ident: $default:tt,)* } $(with { $($inner:ident: $section:ident,)+ })?) => {
+    ($(#[$meta:meta])* $name:ident { $($field:ident: $default:tt,)+ } $(with { $($inner:ident: $section:ident,)+ })?) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub(crate) struct $name {
-            $(pub(crate) $field: Value,)*
+            $(pub(crate) $field: Value,)+
             $($(pub(crate) $inner: $section,)+)?
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($field: json!($default),)* $($($inner: $section::default(),)+)? }
+                Self { $($field: json!($default),)+ $($($inner: $section::default(),)+)? }
             }
         }
     };
@@ -197,8 +197,30 @@ section! {
 section! {
     /// How autoscalers keep their meaning.
     RawHpa {
+        enabled: true,
+        mode: "Convert",
+        lease_duration: "15s",
+        renew_interval: "5s",
+        sync_interval: "1s",
+        writes_per_second: 10,
     } with {
+        shim: RawShim,
+        external: RawExternal,
         api: RawHpaApi,
+    }
+}
+
+section! {
+    /// `metrics.k8s.io` for the autoscaler's controller.
+    RawShim {
+        enabled: false,
+    }
+}
+
+section! {
+    /// `custom.metrics.k8s.io` and `external.metrics.k8s.io`.
+    RawExternal {
+        enabled: false,
     }
 }
 

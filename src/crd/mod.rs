@@ -22,8 +22,8 @@ use kube::CustomResourceExt as _;
 use serde_json::Value;
 
 pub use self::profile::{
-    Basis, DynamicSpec, ExpressionOperator, Granularity, GuaranteedPods, LabelExpression, LabelSelector,
-    MatchSpec, MemorySamples, Mode, OptOut, OvercommitProfile, OvercommitProfileSpec,
+    Basis, DynamicSpec, ExpressionOperator, Granularity, GuaranteedPods, HpaMode, HpaSpec, LabelExpression,
+    LabelSelector, MatchSpec, MemorySamples, Mode, OptOut, OvercommitProfile, OvercommitProfileSpec,
     OvercommitProfileStatus, Preset, ResourceName, StaticSpec,
 };
 pub use self::quota_ledger::{LedgerCounts, LedgerTree, QuotaLedger, QuotaLedgerSpec};

@@ -69,6 +69,9 @@ pub struct OvercommitProfileSpec {
     /// only. None: nobody. Default Pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opt_out: Option<OptOut>,
+    /// What becomes of autoscalers whose pods get lowered requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hpa: Option<HpaSpec>,
 }
 
 /// Which pods.
@@ -188,6 +191,18 @@ pub struct DynamicSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::positive_duration")]
     pub maximum_age: Option<String>,
+}
+
+/// What becomes of autoscalers whose pods get lowered requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HpaSpec {
+    /// How a HorizontalPodAutoscaler keeps its meaning. Convert: utilisation targets become average values. Shim: the
+    /// controller is told scaled usage by metrics.k8s.io. External: it uses the metrics served by
+    /// custom.metrics.k8s.io or external.metrics.k8s.io. Off: it means the lowered requests. Default hpa.mode of the
+    /// configuration, which is Convert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<HpaMode>,
 }
 
 /// What the server found.
@@ -331,5 +346,19 @@ words! {
         Exists,
         /// It is absent.
         DoesNotExist,
+    }
+}
+
+words! {
+    /// How an autoscaler keeps its meaning.
+    HpaMode {
+        /// Its utilisation targets are turned into average values.
+        Convert,
+        /// Its controller is told scaled usage.
+        Shim,
+        /// It uses metrics that we serve.
+        External,
+        /// It means the lowered requests.
+        Off,
     }
 }

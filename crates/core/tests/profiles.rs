@@ -10,7 +10,7 @@
 )]
 
 use plimsoll_core::profile::{
-    Basis, CpuSampleWeight, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, from_manifest,
+    Basis, CpuSampleWeight, Granularity, GuaranteedPods, HpaMode, MemorySamples, Mode, OptOut, from_manifest,
     from_spec,
 };
 use plimsoll_core::resource::Resource::{Cpu, EphemeralStorage, Memory};
@@ -26,6 +26,7 @@ fn defaults() {
         assert_eq!(profile.basis, Basis::Request);
         assert_eq!(profile.guaranteed_pods, GuaranteedPods::Apply);
         assert_eq!(profile.opt_out, OptOut::Pod);
+        assert_eq!(profile.hpa_mode, None);
         assert!(profile.fixed.factors.is_empty());
         assert_eq!(profile.fixed.rounding_memory, 1_048_576 * 1_000_000_000);
         assert_eq!(profile.fixed.minimum[&Cpu].to_string(), "10m");
@@ -97,6 +98,16 @@ fn good_profiles() {
     ] {
         assert_eq!(from_spec("p", &spec).err(), None, "{rule}");
     }
+    for (rule, hpa, expected) in [
+        ("absent", json!({}), None),
+        ("null", json!({"mode": null}), None),
+        ("converted", json!({"mode": "Convert"}), Some(HpaMode::Convert)),
+        ("by the controller's usage", json!({"mode": "Shim"}), Some(HpaMode::Shim)),
+        ("by other metrics", json!({"mode": "External"}), Some(HpaMode::External)),
+        ("left alone", json!({"mode": "Off"}), Some(HpaMode::Off)),
+    ] {
+        assert_eq!(from_spec("p", &json!({"hpa": hpa})).unwrap().hpa_mode, expected, "{rule}");
+    }
     let spec = json!({"static": {"factors": {"ephemeral-storage": "0.25"}}});
     assert!(from_spec("p", &spec).unwrap().fixed.factors.contains_key(&EphemeralStorage));
 }
@@ -118,6 +129,10 @@ fn bad_profiles() {
         (json!({"basis": "Usage"}), "spec.basis", "Request, Limit"),
         (json!({"optOut": "Nobody"}), "spec.optOut", "Pod, Namespace, None"),
         (json!({"guaranteedPods": "Drop"}), "spec.guaranteedPods", "Apply, Skip"),
+        (json!({"hpa": "Off"}), "spec.hpa", "not an object"),
+        (json!({"hpa": {"mode": "off"}}), "spec.hpa.mode", "Convert, Shim, External, Off"),
+        (json!({"hpa": {"mode": false}}), "spec.hpa.mode", "write the word in quotes"),
+        (json!({"hpa": {"modes": "Off"}}), "spec.hpa.modes", "unknown field"),
         (json!({"match": []}), "spec.match", "not an object"),
         (json!({"match": {"pool": "x"}}), "spec.match.pool", "unknown field"),
         (json!({"match": {"pools": "x"}}), "spec.match.pools", "not a list"),

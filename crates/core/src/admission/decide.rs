@@ -15,7 +15,7 @@ use crate::keys::{self, OPT_OUT_VALUES};
 use crate::objects::{Namespace, Objects};
 use crate::overcommit::{Inputs, Lookup, Plan, plan, write_record};
 use crate::pod::{Json, PodView, Presence, Pruned, is_guaranteed, topmost_owner};
-use crate::profile::{Candidate, GuaranteedPods, Mode, OptOut, Profile};
+use crate::profile::{Candidate, GuaranteedPods, HpaMode, Mode, OptOut, Profile};
 
 /// What of the configuration decisions depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Settings {
     pub own_namespace: String,
     /// Whether a quota tree is refused whose root has more than the cluster.
     pub refuse_above_cluster: bool,
+    /// How autoscalers keep their meaning where the profile does not say.
+    pub hpa_mode: HpaMode,
 }
 
 /// What a namespace is that was not seen.

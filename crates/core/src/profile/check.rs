@@ -9,17 +9,28 @@ use crate::problem::Problem;
 use crate::profile::check_selector::{is_dns_subdomain, is_label_value, selector};
 use crate::profile::reader::{Node, Reader, brief, member, shown};
 use crate::profile::{
-    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
-    Profile, ProfileMatch, StaticPolicy, parse_duration,
+    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, HpaMode, MemorySamples, Mode, OptOut,
+    Preset, Profile, ProfileMatch, StaticPolicy, parse_duration,
 };
 use crate::resource::{Resource, UNIT};
 
-/// The fields of `spec`, `spec.match`, `spec.static` and `spec.dynamic`, for the test that compares
+/// The fields of `spec` and of the objects in it, for the test that compares
 /// them with the CRD's schema.
-pub const SPEC_FIELDS: [(&str, &[&str]); 4] = [
+pub const SPEC_FIELDS: [(&str, &[&str]); 5] = [
     (
         "spec",
-        &["priority", "match", "mode", "apply", "basis", "static", "dynamic", "guaranteedPods", "optOut"],
+        &[
+            "priority",
+            "match",
+            "mode",
+            "apply",
+            "basis",
+            "static",
+            "dynamic",
+            "guaranteedPods",
+            "optOut",
+            "hpa",
+        ],
     ),
     ("spec.match", &["namespaceSelector", "podSelector", "pools", "workloadKinds"]),
     ("spec.static", &["factors", "roundingMemory", "minimum"]),
@@ -39,6 +50,7 @@ pub const SPEC_FIELDS: [(&str, &[&str]); 4] = [
             "maximumAge",
         ],
     ),
+    ("spec.hpa", &["mode"]),
 ];
 
 /// Reads a whole `OvercommitProfile` manifest.
@@ -106,8 +118,14 @@ fn check(name: &str, spec: &Value, mut reader: Reader) -> Result<Profile, Vec<Pr
                 &[("Pod", OptOut::Pod), ("Namespace", OptOut::Namespace), ("None", OptOut::None)],
             )
             .unwrap_or_default(),
+        hpa_mode: hpa_mode(r, &at("hpa")),
     };
     if reader.problems.is_empty() { Ok(profile) } else { Err(reader.problems) }
+}
+
+fn hpa_mode(r: &mut Reader, node: &Node<'_>) -> Option<HpaMode> {
+    let map = r.object(node, SPEC_FIELDS[4].1);
+    r.choice(&member(map, &node.path, "mode"), &HpaMode::ALL.map(|mode| (mode.name(), mode)))
 }
 
 fn matches(r: &mut Reader, node: &Node<'_>) -> ProfileMatch {

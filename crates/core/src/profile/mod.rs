@@ -15,7 +15,7 @@ pub use check_selector::read_selector;
 pub use duration::{DurationError, parse_duration};
 pub use matching::{Candidate, ProfileSet};
 pub use model::{
-    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, MemorySamples, Mode, OptOut, Preset,
-    Profile, ProfileMatch, StaticPolicy,
+    Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, HpaMode, MemorySamples, Mode, OptOut,
+    Preset, Profile, ProfileMatch, StaticPolicy,
 };
 pub use selector::{Labels, Selector};

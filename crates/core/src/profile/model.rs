@@ -30,6 +30,8 @@ pub struct Profile {
     pub guaranteed_pods: GuaranteedPods,
     /// Who may opt out.
     pub opt_out: OptOut,
+    /// How autoscalers keep their meaning; `None`: as the configuration says.
+    pub hpa_mode: Option<HpaMode>,
 }
 
 /// All given parts must hold; a part that is absent or empty holds for everything.
@@ -178,4 +180,34 @@ pub enum OptOut {
     Namespace,
     /// Nobody.
     None,
+}
+
+/// How a `HorizontalPodAutoscaler` keeps its meaning when the requests of its pods are lowered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HpaMode {
+    /// Its utilisation targets are turned into average values.
+    #[default]
+    Convert,
+    /// It is left alone; the controller is told scaled usage by `metrics.k8s.io`.
+    Shim,
+    /// It is left alone; whoever made it uses the metrics that are served by `custom.metrics.k8s.io` or
+    /// `external.metrics.k8s.io`.
+    External,
+    /// It is left alone, and means the lowered requests.
+    Off,
+}
+
+impl HpaMode {
+    /// Every mode.
+    pub const ALL: [Self; 4] = [Self::Convert, Self::Shim, Self::External, Self::Off];
+
+    /// As it is written in profiles and in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Convert => "Convert",
+            Self::Shim => "Shim",
+            Self::External => "External",
+            Self::Off => "Off",
+        }
+    }
 }

@@ -46,7 +46,7 @@ fn settings() -> Settings {
         excluded_namespaces: ["kube-system", "plimsoll", "excluded"].map(str::to_owned).into(),
         own_namespace: "plimsoll".to_owned(),
         absent_namespace: AbsentNamespace::Exists,
-        refuse_above_cluster: false,
+        ..Settings::default()
     }
 }
 
