@@ -6,6 +6,10 @@ pub const OVERCOMMIT: &str = "plimsoll.dev/overcommit";
 pub const ORIGINAL_RESOURCES: &str = "plimsoll.dev/original-resources";
 /// Written on pods: a short text that says what was lowered by which profile.
 pub const APPLIED: &str = "plimsoll.dev/applied";
+/// Written on autoscalers: the targets as they were before they were converted.
+pub const HPA_ORIGINAL: &str = "plimsoll.dev/hpa-original";
+/// Written on autoscalers by the keeper, and taken off again in the same request: what the webhook is to write.
+pub const HPA_SYNC: &str = "plimsoll.dev/hpa-sync";
 /// Label on namespaces, pods and nodes: the pool they belong to.
 pub const POOL: &str = "plimsoll.dev/pool";
 /// Annotation of static pods' mirror objects, written by the kubelet.

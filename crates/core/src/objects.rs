@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use plimsoll_quantity::Quantity;
 
+use crate::hpa::{Hpa, WorkloadFacts};
 use crate::pod::{Owner, Workload};
 use crate::problem::Problem;
 use crate::profile::Profile;
@@ -16,6 +17,7 @@ use crate::quota::{Amounts, Flavor, QuotaPod, StoredTree};
 use crate::resource::Resource;
 
 mod manifest;
+mod scaling;
 mod store;
 
 pub use manifest::{ManifestError, read_manifest};
@@ -49,6 +51,10 @@ pub enum Fact {
     Node(Arc<Node>),
     /// A pod. Of a live cluster these are not kept here: there are too many.
     Pod(Arc<QuotaPod>),
+    /// An autoscaler.
+    Hpa(Arc<Hpa>),
+    /// Something that an autoscaler may scale.
+    Workload(Arc<WorkloadFacts>),
 }
 
 /// Which object a fact is about.
@@ -85,6 +91,44 @@ pub enum FactKind {
     Node,
     /// `Pod`.
     Pod,
+    /// `HorizontalPodAutoscaler`.
+    Hpa,
+    /// A `Deployment`, `StatefulSet` or what else has a template, by group and kind: they are listed apart.
+    Workload(WorkloadKind),
+}
+
+/// Kinds of workloads whose templates are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WorkloadKind {
+    /// `apps` `Deployment`.
+    Deployment,
+    /// `apps` `StatefulSet`.
+    StatefulSet,
+    /// `apps.kruise.io` `CloneSet`.
+    CloneSet,
+    /// `apps.kruise.io` `StatefulSet`.
+    AdvancedStatefulSet,
+}
+
+impl WorkloadKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] =
+        [Self::Deployment, Self::StatefulSet, Self::CloneSet, Self::AdvancedStatefulSet];
+
+    /// Its group and kind.
+    pub const fn group_kind(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Deployment => ("apps", "Deployment"),
+            Self::StatefulSet => ("apps", "StatefulSet"),
+            Self::CloneSet => ("apps.kruise.io", "CloneSet"),
+            Self::AdvancedStatefulSet => ("apps.kruise.io", "StatefulSet"),
+        }
+    }
+
+    /// The kind of that group and name.
+    pub fn of(group: &str, kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.group_kind() == (group, kind))
+    }
 }
 
 /// Labels and annotations of a namespace.
@@ -217,6 +261,10 @@ impl Fact {
             Self::Flavor(flavor) => (FactKind::Flavor, "", flavor.name.as_ref()),
             Self::Node(node) => (FactKind::Node, "", node.name.as_str()),
             Self::Pod(pod) => (FactKind::Pod, pod.namespace.as_ref(), pod.name.as_ref()),
+            Self::Hpa(hpa) => (FactKind::Hpa, hpa.namespace.as_str(), hpa.name.as_str()),
+            Self::Workload(found) => {
+                (FactKind::Workload(found.kind), found.namespace.as_str(), found.workload.name.as_str())
+            }
         };
         FactKey { kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }

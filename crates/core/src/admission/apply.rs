@@ -3,30 +3,37 @@
 use std::borrow::Cow;
 
 use crate::admission::patch::Operation;
-use crate::pod::{Json, Members};
+use crate::pod::Json;
 
 /// Applies the operations in turn. The document is of no use after an error.
 ///
-/// Stricter than RFC 6902 needs: what is added or removed must be a member of an object that is there.
+/// Stricter than RFC 6902 needs: what is added must be a member of an object that is there; of a list, items are only
+/// removed.
 ///
 /// # Errors
 /// The path of the first operation that does not apply.
-pub(super) fn apply<'a>(document: &mut Json<'a>, operations: &'a [Operation]) -> Result<(), String> {
+pub(crate) fn apply<'a>(document: &mut Json<'a>, operations: &'a [Operation]) -> Result<(), String> {
     for operation in operations {
-        let applied = parent(document, operation.path()).and_then(|(map, key)| match operation {
-            Operation::Add { value, .. } => {
+        let applied = parent(document, operation.path()).and_then(|(at, key)| match (at, operation) {
+            (Json::Object(map), Operation::Add { value, .. }) => {
                 map.insert(key, Json::borrowed(value));
                 Some(())
             }
-            Operation::Remove { .. } => map.remove(key.as_ref()).map(drop),
+            (Json::Object(map), Operation::Remove { .. }) => map.remove(key.as_ref()).map(drop),
+            (Json::List(list), Operation::Remove { .. }) => {
+                let index = index(&key).filter(|index| *index < list.len())?;
+                list.remove(index);
+                Some(())
+            }
+            _ => None,
         });
         applied.ok_or_else(|| operation.path().to_owned())?;
     }
     Ok(())
 }
 
-/// The object that a path leads into, and the key of the member that it means.
-fn parent<'d, 'a>(document: &'d mut Json<'a>, path: &'a str) -> Option<(&'d mut Members<'a>, Cow<'a, str>)> {
+/// What a path leads into, and the key of the member or item that it means.
+fn parent<'d, 'a>(document: &'d mut Json<'a>, path: &'a str) -> Option<(&'d mut Json<'a>, Cow<'a, str>)> {
     let (parents, key) = path.strip_prefix('/')?.rsplit_once('/').map_or_else(
         || (None, path.strip_prefix('/').unwrap_or_default()),
         |(parents, key)| (Some(parents), key),
@@ -39,7 +46,7 @@ fn parent<'d, 'a>(document: &'d mut Json<'a>, path: &'a str) -> Option<(&'d mut 
             _ => return None,
         };
     }
-    if let Json::Object(members) = at { Some((members, unescape(key))) } else { None }
+    Some((at, unescape(key)))
 }
 
 fn index(token: &str) -> Option<usize> {

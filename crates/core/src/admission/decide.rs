@@ -14,7 +14,7 @@ use crate::admission::skip::Skip;
 use crate::keys::{self, OPT_OUT_VALUES};
 use crate::objects::{Namespace, Objects};
 use crate::overcommit::{Inputs, Lookup, Plan, plan, write_record};
-use crate::pod::{Json, PodView, Presence, Pruned, is_guaranteed, topmost_owner};
+use crate::pod::{Json, PodView, Presence, Pruned, Workload, is_guaranteed, topmost_owner};
 use crate::profile::{Candidate, GuaranteedPods, HpaMode, Mode, OptOut, Profile};
 
 /// What of the configuration decisions depend on.
@@ -148,35 +148,11 @@ fn decide_requests(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> 
         return skipped(Skip::Malformed, None, vec![warning]);
     }
     let view = defaulted.as_ref().unwrap_or(&received);
-    if view.annotations.is_some_and(|annotations| annotations.contains_key(keys::MIRROR)) {
-        return skipped(Skip::MirrorPod, None, Vec::new());
-    }
-    if context.settings.excluded_namespaces.contains(namespace) {
-        return skipped(Skip::ExcludedNamespace, None, Vec::new());
-    }
-    let unlabelled = Namespace::default();
-    let found = context.namespace.or_else(|| context.objects.namespace(namespace).map(Arc::as_ref));
-    let home = match (found, context.settings.absent_namespace) {
-        (Some(home), _) => home,
-        (None, AbsentNamespace::Exists) => &unlabelled,
-        (None, AbsentNamespace::Unknown) => return skipped(Skip::UnknownNamespace, None, Vec::new()),
-    };
     let mut warnings = Vec::new();
-    let opt_out = OptOuts::read(view, home, &mut warnings);
-    let workload = topmost_owner(view, namespace, context.objects);
-    let profile = context.objects.profiles().find(&Candidate {
-        namespace_labels: &home.labels,
-        labels: &view.labels,
-        pool: pool(view, home),
-        workload_kind: &workload.kind,
-    });
-    let Some(profile) = profile else {
-        let skip = opt_out.honoured(OptOut::Pod, &mut Vec::new()).unwrap_or(Skip::NoProfile);
-        return skipped(skip, None, warnings);
+    let (profile, workload) = match matched(view, namespace, context, &mut warnings) {
+        Match::Applies(profile, workload) => (profile, workload),
+        Match::Skipped(skip, profile) => return skipped(skip, profile, warnings),
     };
-    if let Some(skip) = why_not(profile, view, opt_out, &mut warnings) {
-        return skipped(skip, Some(profile), warnings);
-    }
     let limit_ranges: Vec<_> = context.objects.limit_ranges(namespace).cloned().collect();
     let lookup = Lookup {
         objects: context.objects,
@@ -187,6 +163,52 @@ fn decide_requests(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> 
     };
     let plan = plan(&Inputs { pod: view, profile, limit_ranges: &limit_ranges, lookup });
     answer(pod, &received, profile, plan, warnings)
+}
+
+/// The profile that a pod falls under, or why none is applied to it.
+pub(crate) enum Match<'a> {
+    /// This one is, to a pod of this workload.
+    Applies(&'a Arc<Profile>, Workload),
+    /// None is, for this reason; the profile that matches, if one does.
+    Skipped(Skip, Option<&'a Arc<Profile>>),
+}
+
+/// Looks for the profile of a pod.
+pub(crate) fn matched<'a>(
+    view: &PodView<'_>,
+    namespace: &str,
+    context: &Context<'a>,
+    warnings: &mut Vec<String>,
+) -> Match<'a> {
+    if view.annotations.is_some_and(|annotations| annotations.contains_key(keys::MIRROR)) {
+        return Match::Skipped(Skip::MirrorPod, None);
+    }
+    if context.settings.excluded_namespaces.contains(namespace) {
+        return Match::Skipped(Skip::ExcludedNamespace, None);
+    }
+    let unlabelled = Namespace::default();
+    let found = context.namespace.or_else(|| context.objects.namespace(namespace).map(Arc::as_ref));
+    let home = match (found, context.settings.absent_namespace) {
+        (Some(home), _) => home,
+        (None, AbsentNamespace::Exists) => &unlabelled,
+        (None, AbsentNamespace::Unknown) => return Match::Skipped(Skip::UnknownNamespace, None),
+    };
+    let opt_out = OptOuts::read(view, home, warnings);
+    let workload = topmost_owner(view, namespace, context.objects);
+    let profile = context.objects.profiles().find(&Candidate {
+        namespace_labels: &home.labels,
+        labels: &view.labels,
+        pool: pool(view, home),
+        workload_kind: &workload.kind,
+    });
+    let Some(profile) = profile else {
+        let skip = opt_out.honoured(OptOut::Pod, &mut Vec::new()).unwrap_or(Skip::NoProfile);
+        return Match::Skipped(skip, None);
+    };
+    match why_not(profile, view, opt_out, warnings) {
+        Some(skip) => Match::Skipped(skip, Some(profile)),
+        None => Match::Applies(profile, workload),
+    }
 }
 
 /// Why no profile matches a pod: of each profile, in the order in which they are asked, the part that does

@@ -7,6 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+use crate::hpa::is_hpa;
 use crate::pod::{Json, Keep, POD, Prune, Pruned};
 
 /// Which of the two webhooks was called.
@@ -103,7 +104,7 @@ pub struct Review<'a> {
     pub dry_run: bool,
     /// Whether `request.userInfo.groups` has the group of nodes.
     pub from_node: bool,
-    /// At `/mutate` the parts of the object that are kept of a pod; at `/validate` all of it.
+    /// At `/mutate` the parts of the object that are kept of a pod, but all of an autoscaler; at `/validate` all of it.
     pub object: Option<Pruned<'a>>,
     /// As `object`.
     pub old_object: Option<Pruned<'a>>,
@@ -114,10 +115,17 @@ pub struct Review<'a> {
 /// # Errors
 /// It is no review that could be answered.
 pub fn read(body: &[u8], stage: Stage) -> Result<Review<'_>, EnvelopeError> {
-    let keep: &'static Keep = match stage {
-        Stage::Mutate => &POD,
-        Stage::Validate => &Keep::All,
-    };
+    match stage {
+        Stage::Mutate => {
+            let review = read_keeping(body, &POD)?;
+            // What kind it is may stand behind the object. Of an autoscaler all is wanted; few of them are changed.
+            if is_hpa(&review) { read_keeping(body, &Keep::All) } else { Ok(review) }
+        }
+        Stage::Validate => read_keeping(body, &Keep::All),
+    }
+}
+
+fn read_keeping<'a>(body: &'a [u8], keep: &'static Keep) -> Result<Review<'a>, EnvelopeError> {
     let seed = EnvelopeSeed(keep);
     // One look at the whole body costs less than one at each of its texts. Where bytes are no UTF-8 it matters only
     // whether they stand in something that is read.

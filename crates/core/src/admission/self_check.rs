@@ -138,7 +138,15 @@ fn compare_annotations(
     if !is_changed(before.annotations, after.annotations, &changes) {
         return Err(SelfCheckError::Differs("metadata.annotations".to_owned()));
     }
-    let all = after.annotations.into_iter().flat_map(Members::iter);
+    fits(after.annotations)
+}
+
+/// Whether the API server takes annotations together.
+///
+/// # Errors
+/// They are too large.
+pub(crate) fn fits(annotations: Option<&Members<'_>>) -> Result<(), SelfCheckError> {
+    let all = annotations.into_iter().flat_map(Members::iter);
     let size = all.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if size > ANNOTATIONS_LIMIT { Err(SelfCheckError::AnnotationsTooLarge(size)) } else { Ok(()) }
 }

@@ -9,9 +9,10 @@ use plimsoll_quantity::Quantity;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::hpa::{Hpa, WorkloadFacts};
 use crate::objects::{
     Bounds, ContainerRecommendation, Fact, FactKind, LimitRange, Namespace, Node, Owned, Recommendation,
-    Shown,
+    Shown, WorkloadKind,
 };
 use crate::pod::Workload;
 use crate::pod::{controller, group_of};
@@ -120,6 +121,21 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
                     message: error.to_string(),
                 },
             })?))
+        }
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            let mut hpa = Hpa::read(manifest).map_err(|error| ManifestError::Field {
+                kind: "HorizontalPodAutoscaler",
+                name: format!("{}/{}", namespace(), name.clone().unwrap_or_default()),
+                path: error.path().to_owned(),
+                message: error.to_string(),
+            })?;
+            hpa.namespace = namespace();
+            Fact::Hpa(Arc::new(hpa))
+        }
+        (group, kind) if WorkloadKind::of(group, kind).is_some() => {
+            let found =
+                WorkloadFacts::read(manifest).ok_or(ManifestError::NoObject { missing: "metadata.name" })?;
+            Fact::Workload(Arc::new(WorkloadFacts { namespace: namespace(), ..found }))
         }
         _ => return Ok(None),
     }))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rpds::HashTrieMapSync;
 
+use crate::objects::scaling::Scaling;
 use crate::objects::{Fact, FactKey, FactKind, LimitRange, Namespace, Node, OwnerLookup, Recommendation};
 use crate::pod::Owner;
 use crate::problem::Problem;
@@ -12,7 +13,7 @@ use crate::profile::{Profile, ProfileSet};
 use crate::quota::{Amounts, Flavor, QuotaPod, StoredTree, TREE_NAMESPACE};
 
 type ByName<T> = HashTrieMapSync<String, T>;
-type ByNamespace<T> = HashTrieMapSync<String, Arc<BTreeMap<String, T>>>;
+pub(super) type ByNamespace<T> = HashTrieMapSync<String, Arc<BTreeMap<String, T>>>;
 
 /// Everything that decisions need to know of a cluster, at one moment.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,7 @@ pub struct Objects {
     /// The sum over the nodes.
     allocatable: Arc<Amounts>,
     pods: ByNamespace<Arc<QuotaPod>>,
+    pub(super) scaling: Scaling,
 }
 
 /// Namespace, kind and name of a target.
@@ -97,6 +99,8 @@ impl Objects {
                 let (namespace, name) = (pod.namespace.to_string(), pod.name.to_string());
                 put_namespaced(&mut self.pods, namespace, name, pod);
             }
+            Fact::Hpa(hpa) => self.scaling.put_hpa(hpa),
+            Fact::Workload(found) => self.scaling.put_workload(found),
         }
     }
 
@@ -128,6 +132,8 @@ impl Objects {
             }
             FactKind::Node => self.remove_node(&key.name),
             FactKind::Pod => remove_namespaced(&mut self.pods, &key.namespace, &key.name),
+            FactKind::Hpa => remove_namespaced(&mut self.scaling.hpas, &key.namespace, &key.name),
+            FactKind::Workload(kind) => self.scaling.remove_workload(kind, &key.namespace, &key.name),
         }
     }
 
@@ -157,6 +163,8 @@ impl Objects {
                 self.allocatable = Arc::default();
             }
             FactKind::Pod => self.pods = ByNamespace::default(),
+            FactKind::Hpa => self.scaling.hpas = ByNamespace::default(),
+            FactKind::Workload(kind) => drop(self.scaling.workloads.remove(&kind)),
         }
         for fact in facts.into_iter().filter(|fact| fact.key().kind == kind) {
             self.put(fact);
@@ -306,17 +314,19 @@ impl Objects {
             FactKind::Node => self.nodes.size(),
             FactKind::Pod => self.pods.values().map(|m| m.len()).sum(),
             FactKind::Job => self.jobs.size(),
+            FactKind::Hpa => self.scaling.hpas.values().map(|m| m.len()).sum(),
+            FactKind::Workload(kind) => self.scaling.count_workloads(kind),
         }
     }
 }
 
-fn put_namespaced<T: Clone>(map: &mut ByNamespace<T>, namespace: String, name: String, value: T) {
+pub(super) fn put_namespaced<T: Clone>(map: &mut ByNamespace<T>, namespace: String, name: String, value: T) {
     let mut inner = map.get(&namespace).cloned().unwrap_or_default();
     Arc::make_mut(&mut inner).insert(name, value);
     map.insert_mut(namespace, inner);
 }
 
-fn remove_namespaced<T: Clone>(map: &mut ByNamespace<T>, namespace: &str, name: &str) {
+pub(super) fn remove_namespaced<T: Clone>(map: &mut ByNamespace<T>, namespace: &str, name: &str) {
     let Some(mut inner) = map.get(namespace).cloned() else { return };
     Arc::make_mut(&mut inner).remove(name);
     if inner.is_empty() {

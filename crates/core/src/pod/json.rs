@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Number, Value};
 
 /// A JSON value.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Json<'a> {
     /// `null`
     #[default]
@@ -26,7 +26,7 @@ pub enum Json<'a> {
 }
 
 /// The members of an object, in the order of their keys.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Members<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Json<'a> {

@@ -79,13 +79,20 @@ impl Prune {
 }
 
 /// The parts of a pod that decisions read, as JSON.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pruned<'a>(pub Json<'a>);
 
 impl<'a> Pruned<'a> {
     /// The kept parts of a pod that is already in memory.
     pub fn of(pod: &'a Value) -> Self {
         Self(prune_value(pod, &POD))
+    }
+}
+
+impl Pruned<'static> {
+    /// A copy of these parts of an object.
+    pub(crate) fn kept(object: &Value, keep: &Keep) -> Self {
+        Self(Json::from(prune_value(object, keep).to_value()))
     }
 }
 
