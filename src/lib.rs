@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod config;
 pub mod crd;
 mod files;
+pub mod hpa;
 pub mod input;
 mod kinds;
 pub mod metrics;

@@ -22,7 +22,7 @@ impl Limits {
     }
 
     /// A slot to answer one request in; waits in line, no longer than `deadline`.
-    pub(super) async fn slot(&self, deadline: Duration) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn slot(&self, deadline: Duration) -> Option<OwnedSemaphorePermit> {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Some(slot);
         }

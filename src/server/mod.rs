@@ -38,6 +38,7 @@ pub use self::accept::{ServerError, bind, serve};
 pub(crate) use self::handler::{Handler, Peer};
 pub use self::health::Readiness;
 pub use self::options::ServerOptions;
+pub(crate) use self::request::go_duration;
 pub use self::shutdown::Shutdown;
 pub use self::status::status_reply;
 pub use self::tls::{CertificateSource, CertificateStore, ClientAuth, TlsOptions};

@@ -41,7 +41,10 @@ impl Answer {
         }
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         // By this `plimsoll hpa apiservice install` knows us.
-        headers.insert(header::SERVER, HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))));
+        headers.insert(
+            header::SERVER,
+            HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))),
+        );
         if self.status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(header::ALLOW, HeaderValue::from_static("GET"));
         }
@@ -200,13 +203,20 @@ mod tests {
         ] {
             assert_eq!(Refusal::forbidden(&who, &what, "").message, expected);
         }
-        let answer = Answer::from(Refusal::forbidden(&who, &resource(Some("a"), Some("b"), "get"), "not today"));
+        let answer =
+            Answer::from(Refusal::forbidden(&who, &resource(Some("a"), Some("b"), "get"), "not today"));
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         assert!(body["message"].as_str().unwrap().ends_with("in the namespace \"b\": not today"), "{body}");
         assert_eq!(body["details"], json!({"group": "metrics.k8s.io", "kind": "pods", "name": "a"}));
-        assert_eq!((&body["kind"], &body["apiVersion"], &body["reason"]), (&json!("Status"), &json!("v1"), &json!("Forbidden")));
+        assert_eq!(
+            (&body["kind"], &body["apiVersion"], &body["reason"]),
+            (&json!("Status"), &json!("v1"), &json!("Forbidden"))
+        );
         let answer = Answer::from(Refusal::unauthorized());
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
-        assert_eq!((&body["code"], &body["message"], &body["details"]), (&json!(401), &json!("Unauthorized"), &Value::Null));
+        assert_eq!(
+            (&body["code"], &body["message"], &body["details"]),
+            (&json!(401), &json!("Unauthorized"), &Value::Null)
+        );
     }
 }

@@ -67,7 +67,10 @@ pub(super) async fn follow(
         metrics.degraded(REASON, problem.is_some());
         if problem != said {
             if let Some(problem) = &problem {
-                tracing::error!(problem, "ConfigMap kube-system/extension-apiserver-authentication cannot be used");
+                tracing::error!(
+                    problem,
+                    "ConfigMap kube-system/extension-apiserver-authentication cannot be used"
+                );
             }
             said = problem;
         }

@@ -6,14 +6,8 @@ use super::percent_metric::PercentMetric;
 use super::route::{CUSTOM, CustomVersion, EXTERNAL, METRICS};
 
 pub(super) fn metrics() -> Value {
-    let resource = |name: &str, kind: &str, namespaced: bool| {
-        json!({"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": ["get", "list"]})
-    };
-    list(
-        METRICS,
-        "v1beta1",
-        &[resource("nodes", "NodeMetrics", false), resource("pods", "PodMetrics", true)],
-    )
+    let resource = |name: &str, kind: &str, namespaced: bool| json!({"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": ["get", "list"]});
+    list(METRICS, "v1beta1", &[resource("nodes", "NodeMetrics", false), resource("pods", "PodMetrics", true)])
 }
 
 pub(super) fn custom(version: CustomVersion) -> Value {

@@ -31,7 +31,7 @@ const EXTRA: &str = "requestheader-extra-headers-prefix";
 
 /// Why the ConfigMap cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum FrontProxyError {
+pub(super) enum FrontProxyError {
     /// The authority's certificates.
     #[error("data.{CA} {0}; PEM text with the certificates of --requestheader-client-ca-file is right")]
     Authority(String),
@@ -54,7 +54,7 @@ pub enum FrontProxyError {
 }
 
 /// What the cluster says about its front proxy.
-pub struct FrontProxy {
+pub(super) struct FrontProxy {
     verifier: Arc<dyn ClientCertVerifier>,
     /// Common names; empty: any.
     allowed_names: Vec<String>,
@@ -76,8 +76,9 @@ impl FrontProxy {
     ///
     /// # Errors
     /// The ConfigMap says something that cannot be meant.
-    pub fn read(config_map: &Value) -> Result<Option<Self>, FrontProxyError> {
-        let data = |key: &str| config_map.pointer("/data").and_then(|data| data.get(key)).and_then(Value::as_str);
+    pub(super) fn read(config_map: &Value) -> Result<Option<Self>, FrontProxyError> {
+        let data =
+            |key: &str| config_map.pointer("/data").and_then(|data| data.get(key)).and_then(Value::as_str);
         let Some(pem) = data(CA).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
         let list = |key: &'static str| list(key, data(key));
         Ok(Some(Self {
@@ -92,7 +93,7 @@ impl FrontProxy {
 
     /// Whose request it is, if the front proxy says so: nobody's unless the certificate, the first of `shown`, is one
     /// of the front proxy's at this time.
-    pub fn identity(
+    pub(super) fn identity(
         &self,
         shown: &[CertificateDer<'_>],
         headers: &HeaderMap,
@@ -106,7 +107,10 @@ impl FrontProxy {
         if !self.allowed_names.is_empty() {
             let name = common_name(leaf)?;
             if !self.allowed_names.contains(&name) {
-                tracing::debug!(name, "a client certificate of the front proxy's authority with another name");
+                tracing::debug!(
+                    name,
+                    "a client certificate of the front proxy's authority with another name"
+                );
                 return None;
             }
         }
@@ -127,7 +131,8 @@ impl FrontProxy {
             }
         }
         for (name, value) in headers {
-            let key = self.extra_prefixes.iter().find_map(|prefix| name.as_str().strip_prefix(prefix.as_str()));
+            let key =
+                self.extra_prefixes.iter().find_map(|prefix| name.as_str().strip_prefix(prefix.as_str()));
             if let Some(key) = key {
                 // What is no percent-encoding was meant as it stands.
                 let key = decode(key).unwrap_or_else(|| key.to_owned()).to_lowercase();
@@ -282,8 +287,10 @@ mod tests {
         assert_eq!(identity.user, "system:serviceaccount:a:b");
         assert_eq!(identity.uid, "u-1");
         assert_eq!(identity.groups, ["one", "two"]);
-        let extra: Vec<_> = identity.extra.iter().map(|(key, values)| (key.as_str(), values.join(","))).collect();
-        let expected = [("authentication.kubernetes.io/pod-name", "p-1".to_owned()), ("scopes", "a,b".to_owned())];
+        let extra: Vec<_> =
+            identity.extra.iter().map(|(key, values)| (key.as_str(), values.join(","))).collect();
+        let expected =
+            [("authentication.kubernetes.io/pod-name", "p-1".to_owned()), ("scopes", "a,b".to_owned())];
         assert_eq!(extra, expected);
         assert_eq!(proxy.named(&sent(&[("x-remote-group", "system:masters")])), None, "a group is nobody");
         assert_eq!(proxy.named(&sent(&[("x-remote-user", "")])), None, "nobody");

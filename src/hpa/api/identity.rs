@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 /// A user, as the API server knows one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub(super) struct Identity {
     /// The name.
-    pub user: String,
+    pub(super) user: String,
     /// Which of all users of that name, over time; often empty.
-    pub uid: String,
+    pub(super) uid: String,
     /// The groups.
-    pub groups: Vec<String>,
+    pub(super) groups: Vec<String>,
     /// Whatever else the authenticator knows.
-    pub extra: BTreeMap<String, Vec<String>>,
+    pub(super) extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
     /// Whether the user is in a group.
-    pub fn is_in(&self, group: &str) -> bool {
+    pub(super) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|known| known == group)
     }
 }

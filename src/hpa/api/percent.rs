@@ -1,5 +1,7 @@
 //! Percent-encoding, as paths and queries have it.
 
+use std::fmt::Write as _;
+
 /// The text that was encoded; nothing if it is not encoded rightly, or is no UTF-8.
 pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -28,6 +30,19 @@ pub(super) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
         let text = |part: &str| decode(&part.replace('+', " "));
         (text(key)? == name).then(|| text(value))?
     })
+}
+
+/// A text as the value of a parameter.
+pub(super) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
 }
 
 #[cfg(test)]
@@ -61,5 +76,8 @@ mod tests {
         assert_eq!(parameter(query, "flag").as_deref(), Some(""));
         assert_eq!(parameter(query, "other"), None);
         assert_eq!(parameter(None, "limit"), None);
+        let text = "app in (a, é),b=c&d";
+        let query = format!("labelSelector={}", percent_encoded(text));
+        assert_eq!(parameter(Some(&query), "labelSelector").as_deref(), Some(text));
     }
 }

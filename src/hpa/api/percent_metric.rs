@@ -4,15 +4,25 @@ use plimsoll_core::resource::Resource;
 
 /// Usage in percent of what it is meant against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PercentMetric(pub(super) Resource);
+pub(super) enum PercentMetric {
+    Cpu,
+    Memory,
+}
 
 impl PercentMetric {
-    pub(super) const ALL: [Self; 2] = [Self(Resource::Cpu), Self(Resource::Memory)];
+    pub(super) const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
 
     pub(super) const fn name(self) -> &'static str {
-        match self.0 {
-            Resource::Cpu => "plimsoll_cpu_percent",
-            Resource::Memory => "plimsoll_memory_percent",
+        match self {
+            Self::Cpu => "plimsoll_cpu_percent",
+            Self::Memory => "plimsoll_memory_percent",
+        }
+    }
+
+    pub(super) const fn resource(self) -> Resource {
+        match self {
+            Self::Cpu => Resource::Cpu,
+            Self::Memory => Resource::Memory,
         }
     }
 

@@ -159,8 +159,7 @@ fn external(path: &str, rest: &[&str]) -> Option<(Route, Attributes)> {
     Some(match *rest {
         ["v1beta1"] => (Route::ExternalResources, Attributes::Path(path.to_owned())),
         ["v1beta1", "namespaces", namespace, metric] if is_name(namespace) && !metric.is_empty() => {
-            let route =
-                Route::WorkloadMetric { namespace: namespace.to_owned(), metric: metric.to_owned() };
+            let route = Route::WorkloadMetric { namespace: namespace.to_owned(), metric: metric.to_owned() };
             (route, attributes(EXTERNAL, "v1beta1", metric, None, Some(namespace), None))
         }
         _ => return None,
@@ -188,7 +187,8 @@ fn attributes(
 
 /// Whether a part of a path may be the name of a namespace, a pod or a node. It goes into a path again.
 pub(super) fn is_name(name: &str) -> bool {
-    let inner = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter);
+    let inner =
+        |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter);
     let ends = |letter: Option<&u8>| letter.is_some_and(u8::is_ascii_alphanumeric);
     name.len() <= 253
         && name.bytes().all(inner)
@@ -236,11 +236,7 @@ mod tests {
         };
         let rows = [
             ("metrics.k8s.io/v1beta1", Route::MetricsResources, "get /apis/metrics.k8s.io/v1beta1"),
-            (
-                "metrics.k8s.io/v1beta1/nodes?limit=5",
-                Route::Nodes,
-                "list metrics.k8s.io/v1beta1 nodes/- - -",
-            ),
+            ("metrics.k8s.io/v1beta1/nodes?limit=5", Route::Nodes, "list metrics.k8s.io/v1beta1 nodes/- - -"),
             ("metrics.k8s.io/v1beta1/nodes/n-1", Route::Nodes, "get metrics.k8s.io/v1beta1 nodes/- - n-1"),
             ("metrics.k8s.io/v1beta1/pods", pods(None, None), "list metrics.k8s.io/v1beta1 pods/- - -"),
             (

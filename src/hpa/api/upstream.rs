@@ -38,11 +38,23 @@ pub struct UpstreamOptions {
 }
 
 /// An answer, whatever it says.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) status: StatusCode,
     pub(super) content_type: Option<HeaderValue>,
     pub(super) body: Bytes,
+}
+
+/// A body with the memory that it takes, which is given back when the last part of it is sent.
+struct Accounted {
+    body: Bytes,
+    _memory: BodyMemory,
+}
+
+impl AsRef<[u8]> for Accounted {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// Why there is none.
@@ -52,7 +64,9 @@ pub(super) enum UpstreamFailure {
     Slow { address: Uri, limit: Duration },
     #[error("metrics-server at {address} cannot be asked: {reason}")]
     NoAnswer { address: Uri, reason: String },
-    #[error("the answer of metrics-server at {address} is larger than {MOST_BYTES} bytes; ask for less at once")]
+    #[error(
+        "the answer of metrics-server at {address} is larger than {MOST_BYTES} bytes; ask for less at once"
+    )]
     TooLarge { address: Uri },
     #[error("there is no memory for the answer of metrics-server now; try again")]
     NoRoom,
@@ -103,7 +117,7 @@ impl Upstream {
         &self,
         path_and_query: &str,
         accept: Option<&HeaderValue>,
-    ) -> Result<(Fetched, BodyMemory), UpstreamFailure> {
+    ) -> Result<Fetched, UpstreamFailure> {
         let (address, limit) = (self.options.address.clone(), self.options.timeout);
         let began = Instant::now();
         let result = timeout(limit, self.call(path_and_query, accept)).await;
@@ -129,7 +143,7 @@ impl Upstream {
         &self,
         path_and_query: &str,
         accept: Option<&HeaderValue>,
-    ) -> Result<(Fetched, BodyMemory), UpstreamFailure> {
+    ) -> Result<Fetched, UpstreamFailure> {
         let address = || self.options.address.clone();
         let no_answer = |reason: String| UpstreamFailure::NoAnswer { address: address(), reason };
         let client = self.client().await.map_err(no_answer)?;
@@ -165,7 +179,11 @@ impl Upstream {
             return Err(UpstreamFailure::Elsewhere { address: address(), status });
         }
         let content_type = head.headers.get(CONTENT_TYPE).cloned();
-        Ok((Fetched { status, content_type, body: body.freeze() }, memory))
+        Ok(Fetched {
+            status,
+            content_type,
+            body: Bytes::from_owner(Accounted { body: body.freeze(), _memory: memory }),
+        })
     }
 
     /// Connections that trust what the CA file holds now.

@@ -15,6 +15,7 @@
 mod admission;
 mod base;
 mod convert;
+mod factor;
 mod judge;
 mod key;
 mod patch;
@@ -29,6 +30,7 @@ mod workload;
 pub use admission::{HpaDecision, is_hpa, mutate};
 pub use base::{BaseError, Figure, base, request};
 pub use convert::{Change, Conversion, Note, convert};
+pub use factor::{NotKnown, Scaling, Unscaled, percent, scaled, scaling};
 pub use judge::{Bases, MeanBase, Seen, TargetFacts, Verdict, Why, judge};
 pub use key::MetricKey;
 pub use patch::{apply_to, operations};
