@@ -170,7 +170,7 @@ async fn serve(
     let readiness = Readiness::new(shutdown.clone());
     let tasks = Tasks::new(readiness.clone());
 
-    let certificates = CertificateStore::open(tls_options(&config), wall_clock(), Arc::clone(&metrics))
+    let certificates = CertificateStore::open(tls_options(&config), wall_clock(), &metrics)
         .map_err(|error| CliError::Usage(with_way_out(&error)))?;
     if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
         files::write(path, ca)?;

@@ -108,6 +108,8 @@ mod tests {
 
     use super::*;
 
+    type Change = fn(&mut RawHpaApi);
+
     fn problems(change: impl FnOnce(&mut RawHpaApi)) -> Vec<String> {
         let mut raw = RawHpaApi::default();
         change(&mut raw);
@@ -124,7 +126,6 @@ mod tests {
     #[test]
     fn what_cannot_be_right_is_named() {
         assert_eq!(problems(|_| ()), Vec::<String>::new());
-        type Change = fn(&mut RawHpaApi);
         let rows: [(&str, Change, &str); 8] = [
             ("plain HTTP", |raw| raw.upstream = json!("http://metrics-server:80"), "hpa.api.upstream: "),
             ("a path", |raw| raw.upstream = json!("https://metrics-server/apis"), "hpa.api.upstream: "),

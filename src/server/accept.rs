@@ -293,7 +293,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new("test"));
         let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
         let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
-        let tls = CertificateStore::open(tls, wall_clock(), Arc::clone(&metrics)).unwrap();
+        let tls = CertificateStore::open(tls, wall_clock(), &metrics).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let failing = Failing { listener, failures: AtomicU32::new(0) };
@@ -325,7 +325,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new("test"));
         let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
         let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
-        let tls = CertificateStore::open(tls, wall_clock(), Arc::clone(&metrics)).unwrap();
+        let tls = CertificateStore::open(tls, wall_clock(), &metrics).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let options = Arc::new(ServerOptions { concurrency: 0, ..ServerOptions::default() });
         let error =

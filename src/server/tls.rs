@@ -165,7 +165,7 @@ impl CertificateStore {
     /// # Errors
     ///
     /// When there is none that can be served: at start there is no last good one to fall back on.
-    pub fn open(options: TlsOptions, clock: Clock, metrics: Arc<Metrics>) -> Result<Arc<Self>, TlsError> {
+    pub fn open(options: TlsOptions, clock: Clock, metrics: &Metrics) -> Result<Arc<Self>, TlsError> {
         Self::open_for(options, clock, metrics.listener().clone())
     }
 

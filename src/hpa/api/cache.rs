@@ -53,9 +53,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(4)).await;
         cache.put([2; 32], 2);
         assert_eq!((cache.get(&[1; 32]), cache.get(&[2; 32]), cache.get(&[3; 32])), (Some(1), Some(2), None));
+        tokio::time::advance(Duration::from_secs(2)).await;
         cache.put([3; 32], 3);
         assert_eq!((cache.get(&[1; 32]), cache.get(&[2; 32]), cache.get(&[3; 32])), (None, Some(2), Some(3)));
-        tokio::time::advance(Duration::from_secs(6)).await;
+        tokio::time::advance(Duration::from_secs(8)).await;
         assert_eq!((cache.get(&[2; 32]), cache.get(&[3; 32])), (None, Some(3)), "old");
         cache.put([4; 32], 4);
         cache.put([3; 32], 5);

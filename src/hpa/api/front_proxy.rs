@@ -312,7 +312,7 @@ mod tests {
             (CA, "no PEM", "holds no certificate"),
             (CA, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "cannot be used"),
             (ALLOWED_NAMES, "front-proxy-client", "a JSON list of texts is right"),
-            (GROUP, r#"[1]"#, "a JSON list of texts is right"),
+            (GROUP, "[1]", "a JSON list of texts is right"),
             (USERNAME, r#"["X Remote User"]"#, "no name of a header"),
         ] {
             let error = with(key, text).unwrap_err();
