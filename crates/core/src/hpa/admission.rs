@@ -79,8 +79,8 @@ pub fn mutate(review: &Review<'_>, context: &Context<'_>) -> HpaDecision {
     answer(review, &object, conversion, warnings)
 }
 
-/// The verdict without the pods, which only the keeper sees. What it found when it last wrote is nearer to them than
-/// the template is.
+/// The verdict without the pods, which only the keeper sees. What it found when it last wrote counts, not what the
+/// template says: both would write in turn for ever.
 fn by_template(new: &Hpa, old: Option<&Hpa>, context: &Context<'_>) -> Verdict {
     let target = context.objects.workload(&new.namespace, &new.target);
     let template = target.and_then(|workload| workload.template.as_deref());
@@ -94,10 +94,8 @@ fn by_template(new: &Hpa, old: Option<&Hpa>, context: &Context<'_>) -> Verdict {
         Verdict::Convert(Bases(bases)) => {
             for (key, base) in bases {
                 let written = recorded.as_ref().and_then(|recorded| recorded.0.get(key)?.written.as_ref());
-                if let (Ok(base), Some(written)) = (base, written)
-                    && base.basis == written.base.basis
-                {
-                    *base = written.base;
+                if let Some(written) = written {
+                    *base = Ok(written.base);
                 }
             }
         }

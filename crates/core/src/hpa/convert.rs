@@ -188,7 +188,12 @@ pub fn convert(new: &Hpa, old: Option<&Hpa>, verdict: &Verdict) -> Conversion {
         }
     }
     conversion.changes.sort_by_key(|change| std::cmp::Reverse(change.index()));
-    conversion.record = Some(after);
+    // A text that says the same in another way is as good.
+    let is_stored = match &new.original {
+        None => after.0.is_empty(),
+        Some(text) => !after.0.is_empty() && Originals::read(text).is_ok_and(|stored| stored == after),
+    };
+    conversion.record = (!is_stored).then_some(after);
     conversion
 }
 
@@ -316,13 +321,13 @@ impl OneMetric<'_> {
                 into.notes.push(Note::NoBase { key: self.key.clone(), missing });
                 None
             }
-            Ok(base) => match base.value(self.key, percent) {
-                Some(value) => Some(self.set(index, percent, value, base, into)),
-                None => {
+            Ok(base) => {
+                let Some(value) = base.value(self.key, percent) else {
                     into.notes.push(self.out_of_range(percent));
-                    None
-                }
-            },
+                    return None;
+                };
+                Some(self.set(index, percent, value, base, into))
+            }
         }
     }
 
@@ -351,6 +356,13 @@ impl OneMetric<'_> {
 
     fn out_of_range(&self, percent: i64) -> Note {
         Note::OutOfRange { key: self.key.clone(), percent }
+    }
+}
+
+impl Conversion {
+    /// Whether the autoscaler that it was made from differs from what it makes.
+    pub fn changes(&self, hpa: &Hpa) -> bool {
+        !self.changes.is_empty() || self.record.is_some() || hpa.sync.is_some()
     }
 }
 

@@ -97,18 +97,17 @@ pub fn judge(hpa: &Hpa, target: &TargetFacts<'_>, context: &Context<'_>) -> Verd
         .filter(|(_, stand)| stand.is_ours())
         .or_else(|| judged.iter().filter(|(_, stand)| stand.is_ours()).max_by_key(by_priority));
     let keys = hpa.keys();
-    let mode = match leading {
-        Some((_, stand)) => stand.mode,
-        None => {
-            // The profile is gone, or everybody has opted out. Pods keep what they request until they are made anew:
-            // as long as one of them requests less than was written, the utilization means something else.
-            let lowered = judged.iter().any(|(seen, _)| keys.iter().any(|key| is_lowered(seen.shape, key)));
-            if !lowered {
-                let skip = judged.iter().find_map(|(_, stand)| stand.skip).unwrap_or(Skip::NoProfile);
-                return Verdict::Restore(Why::NotOurs(skip));
-            }
-            context.settings.hpa_mode
+    let mode = if let Some((_, stand)) = leading {
+        stand.mode
+    } else {
+        // The profile is gone, or everybody has opted out. Pods keep what they request until they are made anew: as
+        // long as one of them requests less than was written, the utilization means something else.
+        let lowered = judged.iter().any(|(seen, _)| keys.iter().any(|key| is_lowered(seen.shape, key)));
+        if !lowered {
+            let skip = judged.iter().find_map(|(_, stand)| stand.skip).unwrap_or(Skip::NoProfile);
+            return Verdict::Restore(Why::NotOurs(skip));
         }
+        context.settings.hpa_mode
     };
     if mode != HpaMode::Convert {
         return Verdict::Restore(Why::Mode(mode));

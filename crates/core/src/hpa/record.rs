@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -152,6 +153,14 @@ impl Entry {
     }
 }
 
+/// Reads an object; `serde` alone would take a list of the members as well.
+pub(super) fn read_object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    if !text.trim_start().starts_with('{') {
+        return Err("it is no JSON object".to_owned());
+    }
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
 const fn basis_text(basis: Option<Basis>) -> &'static str {
     match basis {
         Some(basis) => basis.lower_case(),
@@ -169,8 +178,7 @@ impl Originals {
     /// # Errors
     /// It is not what we write.
     pub fn read(text: &str) -> Result<Self, OriginalsError> {
-        let read: Text =
-            serde_json::from_str(text).map_err(|error| OriginalsError::NotOurs(error.to_string()))?;
+        let read: Text = read_object(text).map_err(OriginalsError::NotOurs)?;
         let mut originals = BTreeMap::new();
         for (index, entry) in read.metrics.iter().enumerate() {
             let key = entry.key(index)?;

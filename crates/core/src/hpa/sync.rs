@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::hpa::record::{Entry, OriginalsError};
+use crate::hpa::record::{Entry, OriginalsError, read_object};
 use crate::hpa::{Bases, Verdict, Why};
 
 /// Why the annotation cannot be understood.
@@ -57,7 +57,7 @@ pub fn write_sync(verdict: &Verdict) -> Option<String> {
 /// # Errors
 /// It is not what we write.
 pub fn read_sync(text: &str) -> Result<Verdict, SyncError> {
-    let read: Text = serde_json::from_str(text).map_err(|error| SyncError::NotOurs(error.to_string()))?;
+    let read: Text = read_object(text).map_err(SyncError::NotOurs)?;
     if read.restore {
         return Ok(Verdict::Restore(Why::Asked));
     }
