@@ -12,6 +12,7 @@
 mod admission;
 mod bases;
 mod conversion;
+mod factor;
 mod properties;
 #[path = "../support/mod.rs"]
 mod support;
