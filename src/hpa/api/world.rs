@@ -15,9 +15,6 @@ pub trait PodTable: Send + Sync + 'static {
 
     /// A pod by its name.
     fn pod(&self, namespace: &str, name: &str) -> Option<HpaPod>;
-
-    /// All pods of a namespace.
-    fn pods_in(&self, namespace: &str) -> Vec<HpaPod>;
 }
 
 /// What is known of the cluster.
