@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll::cluster::WATCHED;
+use plimsoll::cluster::{Part, WATCHED};
 use plimsoll::quota::webhooks;
 use serde_json::{Value, json};
 
@@ -78,6 +78,7 @@ fn every_file_of_the_base_is_listed() {
 #[test]
 fn webhooks_are_as_specified() {
     let mutating = webhook("MutatingWebhookConfiguration");
+    let autoscalers = &base("MutatingWebhookConfiguration")[0]["webhooks"][1];
     let validating = webhook("ValidatingWebhookConfiguration");
     for (rule, got, want) in [
         ("pods start without us", &mutating["failurePolicy"], json!("Ignore")),
@@ -89,6 +90,28 @@ fn webhooks_are_as_specified() {
         ("creation only", &mutating["rules"][0]["operations"], json!(["CREATE"])),
         ("one rule", &mutating["rules"][1], Value::Null),
         ("the CA is not in the repository", &mutating["clientConfig"]["caBundle"], Value::Null),
+        ("by its name it is taken away", &autoscalers["name"], json!("hpas.plimsoll.dev")),
+        ("autoscalers are stored without us", &autoscalers["failurePolicy"], json!("Ignore")),
+        ("v1 is converted", &autoscalers["matchPolicy"], json!("Equivalent")),
+        ("from the version that has everything", &autoscalers["rules"][0]["apiVersions"], json!(["v2"])),
+        ("dry runs are allowed", &autoscalers["sideEffects"], json!("None")),
+        (
+            "not their status, which is written all the time",
+            &autoscalers["rules"][0]["resources"],
+            json!(["horizontalpodautoscalers"]),
+        ),
+        ("whenever they change", &autoscalers["rules"][0]["operations"], json!(["CREATE", "UPDATE"])),
+        ("one rule", &autoscalers["rules"][1], Value::Null),
+        ("all that match", &autoscalers["matchConditions"], Value::Null),
+        (
+            "also where pods opt out: what was converted is restored",
+            &autoscalers["namespaceSelector"]["matchExpressions"],
+            json!([{
+                "key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                "values": ["kube-system", "plimsoll-system"],
+            }]),
+        ),
+        ("the CA is not in the repository", &autoscalers["clientConfig"]["caBundle"], Value::Null),
         ("profiles can be stored without us", &validating["failurePolicy"], json!("Ignore")),
         ("a slow answer costs at most 3 s", &validating["timeoutSeconds"], json!(3)),
         ("dry runs are allowed", &validating["sideEffects"], json!("None")),
@@ -128,13 +151,17 @@ fn opt_out_has_the_three_documented_values() {
 #[test]
 fn rights_are_listed_one_by_one() {
     for role in files().iter().flat_map(|file| documents(file)) {
-        if !matches!(role["kind"].as_str(), Some("ClusterRole" | "Role")) {
+        if !matches!(role["kind"].as_str(), Some("ClusterRole" | "Role")) || role["$patch"] == "delete" {
             continue;
         }
         for rule in role["rules"].as_array().unwrap() {
+            // An autoscaler may name a kind of any group; its scale is read and nothing else.
+            let is_scale = rule["resources"] == json!(["*/scale"]) && rule["verbs"] == json!(["get"]);
             for part in ["verbs", "resources", "apiGroups"] {
                 let list = rule[part].as_array().unwrap_or_else(|| panic!("no {part} in {rule}"));
-                assert!(!list.is_empty() && !list.contains(&json!("*")), "{part} in {rule}");
+                assert!(!list.is_empty(), "{part} in {rule}");
+                let any_group = part == "apiGroups" && is_scale;
+                assert!(any_group || !list.contains(&json!("*")), "{part} in {rule}");
             }
             let secrets = rule["resources"].as_array().unwrap().contains(&json!("secrets"));
             assert!(!secrets, "Secrets are mounted, never read through the API: {rule}");
@@ -154,7 +181,7 @@ fn rights_are_those_in_use() {
         right("events.k8s.io", "events", "create"),
         right("events.k8s.io", "events", "patch"),
     ]);
-    for kind in WATCHED.iter().filter(|kind| !kind.quota_only) {
+    for kind in WATCHED.iter().filter(|kind| kind.part != Part::Quota) {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
         used.extend(["list", "watch"].map(|verb| right(group, kind.plural, verb)));
     }
@@ -165,6 +192,9 @@ fn rights_are_those_in_use() {
         ("plimsoll.dev", "recommendations", &["create", "delete", "list", "patch"]),
         ("plimsoll.dev", "recommendations/status", &["patch"]),
         ("plimsoll.dev", "usagecheckpoints", &["create", "delete", "get", "list", "update"]),
+        // The keeper of autoscalers.
+        ("autoscaling", "horizontalpodautoscalers", &["get", "list", "patch", "watch"]),
+        ("*", "*/scale", &["get"]),
     ] {
         used.extend(verbs.iter().map(|verb| right(group, resource, verb)));
     }
@@ -180,12 +210,15 @@ fn rights_are_those_in_use() {
     assert_eq!(granted, used);
 
     let roles = base("Role");
-    let [role] = roles.as_slice() else { panic!("one Role: {roles:?}") };
-    assert_eq!(role["metadata"]["namespace"], "plimsoll-system", "leases of our own namespace only");
+    let names: Vec<_> = roles.iter().map(|role| role["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["plimsoll-recommender", "plimsoll-hpa"]);
     let leases = json!([{
         "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"],
     }]);
-    assert_eq!(role["rules"], leases);
+    for role in roles {
+        assert_eq!(role["metadata"]["namespace"], "plimsoll-system", "leases of our own namespace only");
+        assert_eq!(role["rules"], leases);
+    }
 }
 
 /// The objects of a kind in a component.
@@ -242,7 +275,7 @@ fn rights_of_quota_are_those_in_use() {
             verbs.iter().map(move |verb| right(group, resource, verb, names))
         })
         .collect();
-    for kind in WATCHED.iter().filter(|kind| kind.quota_only) {
+    for kind in WATCHED.iter().filter(|kind| kind.part == Part::Quota) {
         used.extend(["list", "watch"].map(|verb| right(kind.group(), kind.plural, verb, "")));
     }
     assert_eq!(rights(&component("quota", "ClusterRole")[0]), used);
@@ -305,6 +338,29 @@ fn the_component_turns_quota_on() {
     let patch = &documents(&folder.join("enable.yaml"))[0][0]["value"];
     let variable = plimsoll::config::environment_name("quota.enabled");
     assert_eq!(*patch, json!({"name": variable, "value": "true"}));
+}
+
+/// Whether the component takes away all that is there for autoscalers.
+#[test]
+fn the_component_leaves_autoscalers_alone() {
+    let folder = root().join("webhook-config/components/hpa-off");
+    let patch = &documents(&folder.join("disable.yaml"))[0][0]["value"];
+    let variable = plimsoll::config::environment_name("hpa.enabled");
+    assert_eq!(*patch, json!({"name": variable, "value": "false"}));
+    let of = |object: &Value| [&object["kind"], &object["metadata"]["name"]].map(ToString::to_string);
+    let deleted: BTreeSet<_> = documents(&folder.join("drop-rights.yaml"))
+        .iter()
+        .inspect(|object| assert_eq!(object["$patch"], "delete", "{object}"))
+        .map(of)
+        .collect();
+    let kinds = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+    let granted: BTreeSet<_> = kinds
+        .iter()
+        .flat_map(|kind| base(kind))
+        .filter(|object| object["metadata"]["name"] == "plimsoll-hpa")
+        .map(|object| of(&object))
+        .collect();
+    assert_eq!(deleted, granted);
 }
 
 #[test]
@@ -426,6 +482,11 @@ mod snapshots {
     #[test]
     fn enforce() {
         compare("tests/fixtures/kustomize/enforce", "enforce");
+    }
+
+    #[test]
+    fn hpa_off() {
+        compare("tests/fixtures/kustomize/hpa-off", "hpa-off");
     }
 
     #[test]

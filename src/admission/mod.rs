@@ -4,6 +4,7 @@
 //! `plimsoll_core::admission` and writes the answer. It takes no lock and, but for that one bounded read, does no
 //! I/O.
 
+mod hpa;
 mod quota;
 mod totals;
 
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use plimsoll_core::admission::{
     self as core, Answer, Context, Decision, EnvelopeError, Outcome, Review, Settings, Skip,
 };
+use plimsoll_core::hpa::is_hpa;
 use plimsoll_core::objects::{Namespace, Objects};
 
 use crate::metrics::{Metrics, NamespaceRead, Operation};
@@ -62,6 +64,7 @@ pub struct Engine {
     settings: Arc<ArcSwap<Settings>>,
     namespaces: Option<Arc<dyn NamespaceReader>>,
     quota: Option<Door>,
+    autoscalers: bool,
     metrics: Arc<Metrics>,
 }
 
@@ -74,13 +77,19 @@ impl Engine {
         namespaces: Option<Arc<dyn NamespaceReader>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { objects, settings, namespaces, quota: None, metrics }
+        Self { objects, settings, namespaces, quota: None, autoscalers: true, metrics }
     }
 
     /// The same engine, that asks the ledger about pods in bound namespaces.
     #[must_use]
     pub fn with_quota(self, door: Option<Door>) -> Self {
         Self { quota: door, ..self }
+    }
+
+    /// The same engine, that converts autoscalers, or leaves them alone. Without this it converts them.
+    #[must_use]
+    pub fn with_autoscalers(self, autoscalers: bool) -> Self {
+        Self { autoscalers, ..self }
     }
 
     async fn mutate(&self, body: &[u8]) -> Reply {
@@ -90,6 +99,9 @@ impl Engine {
         };
         let objects = self.objects.load_full();
         let settings = self.settings.load_full();
+        if is_hpa(&review) {
+            return hpa::answer(&review, &objects, &settings, self.autoscalers, &self.metrics);
+        }
         let namespace = match core::needs_namespace(&review, &objects, &settings) {
             Some(name) => self.read_namespace(name).await,
             None => None,

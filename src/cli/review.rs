@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use plimsoll_core::admission::{self as core, Answer, Context as Judged};
+use plimsoll_core::hpa;
 use plimsoll_core::quota::usage_by_namespace;
 
 use super::{CliError, Context, Exit, examples, standard_input_once};
@@ -52,6 +53,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let review = core::read(&body, stage)
         .map_err(|error| CliError::Usage(format!("{}: {error}", args.filename.display())))?;
     let answer: Answer = match args.stage {
+        Stage::Mutate if hpa::is_hpa(&review) => hpa::mutate(&review, &offline.context()).answer,
         Stage::Mutate => {
             let defaulted = review.object.as_ref().map(|pod| offline.defaulted(pod, &review.namespace));
             core::mutate(&review, &Judged { defaulted: defaulted.as_ref(), ..offline.context() }).answer

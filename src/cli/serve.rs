@@ -230,7 +230,8 @@ async fn serve(
     });
     let engine =
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
-            .with_quota(door);
+            .with_quota(door)
+            .with_autoscalers(config.hpa.enabled);
     let observer = ReloadCounter(Arc::clone(&metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
@@ -302,7 +303,7 @@ async fn start_cluster(
         Arc::clone(snapshots),
         Arc::clone(metrics),
         readiness.condition("snapshots"),
-        ClusterOptions { quota: config.quota.enabled, ..ClusterOptions::default() },
+        ClusterOptions { quota: config.quota.enabled, hpa: config.hpa.enabled, ..ClusterOptions::default() },
         tasks.cancelled(),
     );
     tasks.spawn("watches", watches);

@@ -1,8 +1,9 @@
 //! The kinds of objects that are watched.
 
-use plimsoll_core::objects::{FactKey, FactKind};
+use plimsoll_core::objects::{FactKey, FactKind, WorkloadKind};
 use serde_json::Value;
 
+use super::ClusterOptions;
 use super::watch::Collection;
 
 /// One kind and how it is asked for.
@@ -14,14 +15,27 @@ pub struct WatchedKind {
     pub api_version: &'static str,
     /// Versions that are asked for in turn where the cluster does not serve that one.
     pub older_versions: &'static [&'static str],
-    /// As in `ReplicaSet`; also its name in metrics.
+    /// As in `ReplicaSet`.
     pub kind: &'static str,
+    /// Its name in metrics and in the log: `kind`, but for kinds of one name in several groups.
+    pub label: &'static str,
     /// As in `replicasets`.
     pub plural: &'static str,
     /// Whether its metadata is all that decisions read.
     pub metadata_only: bool,
-    /// Whether it is watched only where quota is enabled.
-    pub quota_only: bool,
+    /// Who needs it: it is watched only where that is enabled.
+    pub part: Part,
+}
+
+/// A part of the server that may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Admission and the recommender, which need their kinds in any case.
+    Always,
+    /// Elastic quota.
+    Quota,
+    /// The keeping of autoscalers.
+    Hpa,
 }
 
 const fn watched(
@@ -31,7 +45,16 @@ const fn watched(
     plural: &'static str,
     metadata_only: bool,
 ) -> WatchedKind {
-    WatchedKind { fact, api_version, older_versions: &[], kind, plural, metadata_only, quota_only: false }
+    WatchedKind {
+        fact,
+        api_version,
+        older_versions: &[],
+        kind,
+        label: kind,
+        plural,
+        metadata_only,
+        part: Part::Always,
+    }
 }
 
 /// `OvercommitProfile`, whose status is ours too.
@@ -42,7 +65,7 @@ pub(super) const PROFILE: WatchedKind =
 pub(super) const NAMESPACE: WatchedKind = watched(FactKind::Namespace, "v1", "Namespace", "namespaces", true);
 
 const TREE: WatchedKind = WatchedKind {
-    quota_only: true,
+    part: Part::Quota,
     ..watched(
         FactKind::QuotaTree,
         "scheduling.sigs.k8s.io/v1beta1",
@@ -54,15 +77,30 @@ const TREE: WatchedKind = WatchedKind {
 
 const FLAVOR: WatchedKind = WatchedKind {
     older_versions: &["kueue.x-k8s.io/v1beta1"],
-    quota_only: true,
+    part: Part::Quota,
     ..watched(FactKind::Flavor, "kueue.x-k8s.io/v1beta2", "ResourceFlavor", "resourceflavors", false)
 };
 
 const NODE: WatchedKind =
-    WatchedKind { quota_only: true, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
+    WatchedKind { part: Part::Quota, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
+
+const HPA: WatchedKind = WatchedKind {
+    part: Part::Hpa,
+    ..watched(FactKind::Hpa, "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", false)
+};
+
+const fn workload(kind: WorkloadKind, version: &'static str, plural: &'static str) -> WatchedKind {
+    let (_, name) = kind.group_kind();
+    WatchedKind { part: Part::Hpa, ..watched(FactKind::Workload(kind), version, name, plural, false) }
+}
+
+const ADVANCED_STATEFUL_SET: WatchedKind = WatchedKind {
+    label: "AdvancedStatefulSet",
+    ..workload(WorkloadKind::AdvancedStatefulSet, "apps.kruise.io/v1beta1", "statefulsets")
+};
 
 /// Every kind that is watched.
-pub static WATCHED: [WatchedKind; 9] = [
+pub static WATCHED: [WatchedKind; 14] = [
     PROFILE,
     watched(FactKind::Recommendation, "plimsoll.dev/v1alpha1", "Recommendation", "recommendations", false),
     watched(FactKind::LimitRange, "v1", "LimitRange", "limitranges", false),
@@ -72,11 +110,21 @@ pub static WATCHED: [WatchedKind; 9] = [
     TREE,
     FLAVOR,
     NODE,
+    HPA,
+    workload(WorkloadKind::Deployment, "apps/v1", "deployments"),
+    workload(WorkloadKind::StatefulSet, "apps/v1", "statefulsets"),
+    workload(WorkloadKind::CloneSet, "apps.kruise.io/v1alpha1", "clonesets"),
+    ADVANCED_STATEFUL_SET,
 ];
 
-/// The kinds that are watched with quota or without.
-pub(super) fn watched_with(quota: bool) -> impl Iterator<Item = &'static WatchedKind> {
-    WATCHED.iter().filter(move |kind| quota || !kind.quota_only)
+/// The kinds that are watched with the parts that are enabled.
+pub(super) fn watched_with(options: &ClusterOptions) -> impl Iterator<Item = &'static WatchedKind> + use<> {
+    let (quota, hpa) = (options.quota, options.hpa);
+    WATCHED.iter().filter(move |kind| match kind.part {
+        Part::Always => true,
+        Part::Quota => quota,
+        Part::Hpa => hpa,
+    })
 }
 
 impl WatchedKind {
@@ -90,9 +138,10 @@ impl WatchedKind {
         self.group().contains('.')
     }
 
-    /// Whether all is well without it. Who uses flavors notices that they are missing by the pods that are refused.
+    /// Whether all is well without it. Who uses flavors notices that they are missing by the pods that are refused; and
+    /// workloads of a kind that is not installed do not exist.
     pub fn is_optional(&self) -> bool {
-        self.fact == FactKind::Flavor
+        matches!(self.fact, FactKind::Flavor | FactKind::Workload(_))
     }
 
     /// The path of the collection over all namespaces.
@@ -109,7 +158,7 @@ impl WatchedKind {
         Collection {
             path: self.path(),
             older_paths: self.older_versions.iter().map(|version| self.path_at(version)).collect(),
-            kind: self.kind,
+            kind: self.label,
             metadata_only: self.metadata_only,
             may_be_absent: self.is_custom(),
         }
@@ -151,9 +200,26 @@ mod tests {
                 "/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees",
                 "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
                 "/api/v1/nodes",
+                "/apis/autoscaling/v2/horizontalpodautoscalers",
+                "/apis/apps/v1/deployments",
+                "/apis/apps/v1/statefulsets",
+                "/apis/apps.kruise.io/v1alpha1/clonesets",
+                "/apis/apps.kruise.io/v1beta1/statefulsets",
             ]
         );
         assert_eq!(FLAVOR.collection().older_paths, ["/apis/kueue.x-k8s.io/v1beta1/resourceflavors"]);
+    }
+
+    #[test]
+    fn labels_and_facts_are_told_apart() {
+        let labels: std::collections::BTreeSet<_> = WATCHED.iter().map(|kind| kind.label).collect();
+        let facts: std::collections::BTreeSet<_> = WATCHED.iter().map(|kind| kind.fact).collect();
+        assert_eq!((labels.len(), facts.len()), (WATCHED.len(), WATCHED.len()));
+        for kind in &WATCHED {
+            if let FactKind::Workload(workload) = kind.fact {
+                assert_eq!((kind.group(), kind.kind), workload.group_kind());
+            }
+        }
     }
 
     #[test]
@@ -167,9 +233,18 @@ mod tests {
                 "recommendations.plimsoll.dev",
                 "elasticquotatrees.scheduling.sigs.k8s.io",
                 "resourceflavors.kueue.x-k8s.io",
+                "clonesets.apps.kruise.io",
+                "statefulsets.apps.kruise.io",
             ]
         );
-        assert_eq!(watched_with(false).count(), 6);
-        assert_eq!(watched_with(true).count(), WATCHED.len());
+        for (rule, quota, hpa, count) in [
+            ("nothing optional", false, false, 6),
+            ("quota", true, false, 9),
+            ("autoscalers", false, true, 11),
+            ("everything", true, true, WATCHED.len()),
+        ] {
+            let options = ClusterOptions { quota, hpa, ..ClusterOptions::default() };
+            assert_eq!(watched_with(&options).count(), count, "{rule}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 pub(crate) mod backoff;
 mod client;
 mod election;
+mod events;
 mod fold;
 mod kinds;
 mod namespaces;
@@ -28,9 +29,11 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, configuration, connect};
 pub use self::election::{Leadership, LeadershipOptions, identity, lease_name};
+pub(crate) use self::events::reference;
+pub use self::events::{Events, News};
 use self::fold::FactReader;
 use self::kinds::watched_with;
-pub use self::kinds::{WATCHED, WatchedKind};
+pub use self::kinds::{Part, WATCHED, WatchedKind};
 pub use self::namespaces::LiveNamespaces;
 pub use self::pods::{PodChange, watch_pods};
 pub use self::snapshots::Snapshots;
@@ -38,7 +41,7 @@ use self::status::StatusKeeper;
 pub(crate) use self::status::cut;
 use self::watch::Watch;
 pub(crate) use self::watch::describe;
-pub(crate) use self::write_error::Call;
+pub(crate) use self::write_error::{Call, send};
 pub use self::write_error::{Next, WriteError};
 use self::writer::Writer;
 use crate::metrics::Metrics;
@@ -49,6 +52,8 @@ use crate::server::health::Condition;
 pub struct ClusterOptions {
     /// Whether the kinds are watched that only quota needs.
     pub quota: bool,
+    /// Whether the kinds are watched that only the keeping of autoscalers needs.
+    pub hpa: bool,
     /// How many objects a page of a list holds.
     pub page_size: u32,
     /// The pause after the first failure in a row; it doubles with each further one.
@@ -65,6 +70,7 @@ impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
             quota: false,
+            hpa: false,
             page_size: 500,
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
@@ -92,7 +98,7 @@ pub async fn run(
     let (changes, received) = mpsc::channel(QUEUE);
     let (news, profiles) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
-    for kind in watched_with(options.quota) {
+    for kind in watched_with(&options) {
         let watch = Watch::new(
             client.clone(),
             kind.collection(),
@@ -104,7 +110,7 @@ pub async fn run(
         tasks.spawn(watch.run());
     }
     drop(changes);
-    tasks.spawn(Writer::new(snapshots, metrics, readiness, news, options.quota).run(received));
+    tasks.spawn(Writer::new(snapshots, metrics, readiness, news, &options).run(received));
     tasks.spawn(StatusKeeper::new(client, options).run(profiles));
     tokio::select! {
         () = cancelled.cancelled() => {}

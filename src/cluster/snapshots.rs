@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use plimsoll_core::objects::{FactKind, Objects};
+use plimsoll_core::objects::{FactKind, Objects, WorkloadKind};
 
 use crate::metrics::{Metrics, ProfileState};
 
@@ -17,7 +17,7 @@ pub struct Snapshots {
 }
 
 /// Every kind, with its name in metrics.
-const KINDS: [(FactKind, &str); 9] = [
+const KINDS: [(FactKind, &str); 14] = [
     (FactKind::Profile, "OvercommitProfile"),
     (FactKind::Recommendation, "Recommendation"),
     (FactKind::LimitRange, "LimitRange"),
@@ -27,6 +27,11 @@ const KINDS: [(FactKind, &str); 9] = [
     (FactKind::QuotaTree, "ElasticQuotaTree"),
     (FactKind::Flavor, "ResourceFlavor"),
     (FactKind::Node, "Node"),
+    (FactKind::Hpa, "HorizontalPodAutoscaler"),
+    (FactKind::Workload(WorkloadKind::Deployment), "Deployment"),
+    (FactKind::Workload(WorkloadKind::StatefulSet), "StatefulSet"),
+    (FactKind::Workload(WorkloadKind::CloneSet), "CloneSet"),
+    (FactKind::Workload(WorkloadKind::AdvancedStatefulSet), "AdvancedStatefulSet"),
 ];
 
 impl Snapshots {

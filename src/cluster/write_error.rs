@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use kube::Client;
 use kube::core::response::StatusDetails;
 use thiserror::Error;
+use tokio::time::timeout;
 
 use super::describe;
 
@@ -183,4 +185,19 @@ impl Call<'_> {
 fn ends(details: Option<&StatusDetails>, message: &str) -> bool {
     details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
         || message.contains("because it is being terminated")
+}
+
+/// Sends one request, within a time, and returns the body of the answer.
+pub(crate) async fn send(
+    client: &Client,
+    mut call: Call<'_>,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    limit: Duration,
+) -> Result<String, WriteError> {
+    let request = request.map_err(|error| call.failed(&kube::Error::BuildRequest(error)))?;
+    call.bytes = request.body().len();
+    timeout(limit, client.request_text(request))
+        .await
+        .map_err(|_| call.slow(limit))?
+        .map_err(|error| call.failed(&error))
 }

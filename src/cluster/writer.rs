@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::Snapshots;
 use super::fold::{Change, Folder, Refusal, SeenProfile};
 use super::kinds::{PROFILE, WATCHED, WatchedKind, watched_with};
+use super::{ClusterOptions, Snapshots};
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
 
@@ -47,12 +47,12 @@ impl Writer {
         metrics: Arc<Metrics>,
         readiness: Condition,
         profiles: mpsc::UnboundedSender<ProfileNews>,
-        quota: bool,
+        options: &ClusterOptions,
     ) -> Self {
-        for kind in watched_with(quota) {
-            metrics.snapshot_synced(kind.kind, false);
+        for kind in watched_with(options) {
+            metrics.snapshot_synced(kind.label, false);
         }
-        let progress = watched_with(quota).map(|kind| (kind.kind, Progress::Waiting)).collect();
+        let progress = watched_with(options).map(|kind| (kind.label, Progress::Waiting)).collect();
         let writer = Self { snapshots, metrics, readiness, profiles, folder: Folder::default(), progress };
         writer.say_how_complete();
         writer
@@ -107,32 +107,32 @@ impl Writer {
     }
 
     fn note(&mut self, kind: &'static WatchedKind, progress: Progress) {
-        let before = self.progress.insert(kind.kind, progress);
+        let before = self.progress.insert(kind.label, progress);
         if before == Some(progress) {
             return;
         }
-        self.metrics.snapshot_synced(kind.kind, progress == Progress::Synced);
+        self.metrics.snapshot_synced(kind.label, progress == Progress::Synced);
         match progress {
             Progress::Absent if kind.is_optional() => tracing::info!(
                 crd = kind.crd_name(),
-                "the CRD is not installed; quotas that name its objects refuse their pods until it is"
+                "the CRD is not installed; going on without its objects until it is"
             ),
             Progress::Absent => tracing::warn!(
                 crd = kind.crd_name(),
                 "the CRD is not installed; going on without it, and asking again (`plimsoll manifests crds` prints it)"
             ),
-            Progress::Synced => tracing::info!(kind = kind.kind, "snapshot complete"),
+            Progress::Synced => tracing::info!(kind = kind.label, "snapshot complete"),
             Progress::Waiting => {}
         }
     }
 
     fn say_how_complete(&self) {
         let of =
-            |progress| WATCHED.iter().filter(move |kind| self.progress.get(kind.kind) == Some(&progress));
+            |progress| WATCHED.iter().filter(move |kind| self.progress.get(kind.label) == Some(&progress));
         let absent: Vec<_> =
             of(Progress::Absent).filter(|kind| !kind.is_optional()).map(WatchedKind::crd_name).collect();
         self.metrics.degraded("crd_absent", !absent.is_empty());
-        let waiting: Vec<_> = of(Progress::Waiting).map(|kind| kind.kind).collect();
+        let waiting: Vec<_> = of(Progress::Waiting).map(|kind| kind.label).collect();
         if !waiting.is_empty() {
             self.readiness.missing(format!("waiting for the first list of {}", waiting.join(", ")));
         } else if absent.is_empty() {
@@ -144,7 +144,7 @@ impl Writer {
 }
 
 fn kind_name(key: &plimsoll_core::objects::FactKey) -> &'static str {
-    WATCHED.iter().find(|kind| kind.fact == key.kind).map_or("unknown", |kind| kind.kind)
+    WATCHED.iter().find(|kind| kind.fact == key.kind).map_or("unknown", |kind| kind.label)
 }
 
 fn profile_news(change: &Change) -> Option<ProfileNews> {

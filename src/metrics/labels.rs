@@ -230,6 +230,64 @@ label_values! {
 }
 
 label_values! {
+    /// What became of a metric of an autoscaler at admission.
+    HpaOutcome {
+        /// A utilization became an average value, or that follows its base.
+        Converted = "converted",
+        /// An average value is a utilization again.
+        Restored = "restored",
+        /// A utilization stays one: a container has no such request or limit.
+        NoBase = "no_base",
+        /// A utilization stays one: no target can have that value.
+        OutOfRange = "out_of_range",
+        /// Utilizations stay: there are several of one metric.
+        Several = "several",
+        /// The record was edited by hand, and put back.
+        Edited = "edited",
+        /// The record cannot be read; nothing was changed.
+        Unreadable = "unreadable",
+    }
+}
+
+label_values! {
+    /// How an autoscaler stands.
+    HpaState {
+        /// Its targets are converted.
+        Converted = "converted",
+        /// Its targets are as its author wrote them, and are to be.
+        Native = "native",
+        /// What it scales is not known.
+        Unknown = "unknown",
+        /// A target cannot be converted.
+        Incomplete = "incomplete",
+        /// What it is to become was written, and no webhook took it over.
+        Pending = "pending",
+        /// Its record cannot be read.
+        Unreadable = "unreadable",
+    }
+}
+
+label_values! {
+    /// How a write of the keeper of autoscalers ended.
+    HpaWrite {
+        /// The webhook took it over.
+        Success = "success",
+        /// It is stored, but no webhook took it over.
+        Pending = "pending",
+        /// The autoscaler is gone.
+        Gone = "gone",
+        /// It was changed in the meantime.
+        Conflict = "conflict",
+        /// It was refused, or no answer came.
+        Failure = "failure",
+    }
+}
+
+single_label!(HpaOutcomeLabel, outcome: HpaOutcome);
+single_label!(HpaStateLabel, state: HpaState);
+single_label!(HpaWriteLabel, result: HpaWrite);
+
+label_values! {
     /// What became of a claim.
     ClaimEvent {
         /// An entitled pod was refused.

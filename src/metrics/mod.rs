@@ -4,6 +4,7 @@
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
 mod families;
+mod hpa;
 mod hpa_api;
 mod labels;
 mod listener;
@@ -19,14 +20,15 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
+use self::hpa::HpaFamilies;
 use self::hpa_api::HpaApiFamilies;
 use self::labels::{
     AdmissionLabels, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel, VersionLabel,
 };
 pub use self::labels::{
-    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, LedgerWrite, NamespaceRead, Operation, ProfileState,
-    QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome,
-    UpstreamError, WriteResult,
+    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, HpaOutcome, HpaState, HpaWrite, LedgerWrite,
+    NamespaceRead, Operation, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind,
+    ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::process::ProcessCollector;
@@ -46,6 +48,7 @@ pub struct Metrics {
     state: StateFamilies,
     recommender: RecommenderFamilies,
     quota: QuotaFamilies,
+    hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
 }
 
@@ -65,8 +68,9 @@ impl Metrics {
         let state = StateFamilies::register(r);
         let recommender = RecommenderFamilies::register(r);
         let quota = QuotaFamilies::register(r);
+        let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa_api }
+        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,

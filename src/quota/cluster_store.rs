@@ -9,9 +9,9 @@ use kube::core::params::{GetParams, ListParams, PostParams};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::MANAGER;
 use super::store::{LedgerStore, LedgerVersion, StoredLedger, ledger_name};
-use super::{MANAGER, send};
-use crate::cluster::{Call, WriteError};
+use crate::cluster::{Call, WriteError, send};
 use crate::crd::{GROUP, QuotaLedgerSpec, VERSION};
 use crate::metrics::{LedgerWrite, Metrics};
 

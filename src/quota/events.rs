@@ -1,115 +1,10 @@
-//! Events where people look: at the tree, at who was evicted, and at who waits.
-
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+//! What events of quota are about: the tree, who was evicted, and who waits.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use plimsoll_core::pod::Owner;
 use plimsoll_core::quota::{QuotaPod, TREE_NAMESPACE, Tree};
-use tokio::time::{Instant, timeout};
 
-use super::MANAGER;
-
-/// How long an event may take to be published; it is not worth waiting for.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest note that the API server takes in an event is 1 KiB.
-const NOTE_BYTES: usize = 1_000;
-/// The least time between two events about one object for one reason.
-const REPEAT: Duration = Duration::from_secs(60);
-/// So many objects and reasons are remembered.
-const REMEMBERED: usize = 10_000;
-
-/// Publishes events, at most one in a while about one object for one reason. What cannot be published is lost.
-pub struct Events {
-    recorder: Recorder,
-    told: Mutex<HashMap<(String, &'static str), Instant>>,
-}
-
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").finish_non_exhaustive()
-    }
-}
-
-/// Whether an event is bad news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// As it should be.
-    Normal,
-    /// Somebody should look.
-    Warning,
-}
-
-impl Events {
-    /// Nothing is called yet.
-    pub fn new(client: Client) -> Self {
-        let reporter = Reporter { controller: MANAGER.to_owned(), ..Reporter::from(MANAGER) };
-        Self { recorder: Recorder::new(client, reporter), told: Mutex::default() }
-    }
-
-    /// Tells of an object, such as [`of_pod`], [`of_owner`] or [`of_tree`] name it. `reason` is one word in camel case,
-    /// `action` what was done.
-    pub async fn publish(
-        &self,
-        regarding: &ObjectReference,
-        news: News,
-        reason: &'static str,
-        action: &str,
-        note: &str,
-    ) {
-        if !self.is_due(regarding, reason) {
-            return;
-        }
-        let event = Event {
-            type_: if news == News::Normal { EventType::Normal } else { EventType::Warning },
-            reason: reason.to_owned(),
-            note: Some(crate::cluster::cut(note, NOTE_BYTES)),
-            action: action.to_owned(),
-            secondary: None,
-        };
-        match timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "an event could not be published"),
-            Err(_) => tracing::debug!("an event could not be published: no answer"),
-        }
-    }
-
-    fn is_due(&self, regarding: &ObjectReference, reason: &'static str) -> bool {
-        let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        let key = (
-            [&regarding.kind, &regarding.namespace, &regarding.name, &regarding.uid].map(text).join("/"),
-            reason,
-        );
-        let now = Instant::now();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.get(&key).is_some_and(|last| now.saturating_duration_since(*last) < REPEAT) {
-            return false;
-        }
-        if told.len() >= REMEMBERED {
-            told.retain(|_, last| now.saturating_duration_since(*last) < REPEAT);
-        }
-        let has_room = told.len() < REMEMBERED;
-        if has_room {
-            told.insert(key, now);
-        }
-        // What cannot be remembered would be told over and over.
-        has_room
-    }
-}
-
-fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(api_version.to_owned()),
-        kind: Some(kind.to_owned()),
-        namespace: Some(namespace.to_owned()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
-        ..ObjectReference::default()
-    }
-}
+use crate::cluster::reference;
 
 /// A pod.
 pub fn of_pod(pod: &QuotaPod) -> ObjectReference {
@@ -124,23 +19,4 @@ pub fn of_owner(namespace: &str, owner: &Owner) -> ObjectReference {
 /// A tree.
 pub fn of_tree(tree: &Tree) -> ObjectReference {
     reference("scheduling.sigs.k8s.io/v1beta1", "ElasticQuotaTree", TREE_NAMESPACE, &tree.name, &tree.uid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn one_in_a_while() {
-        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
-        });
-        let events = Events::new(Client::new(service, "default"));
-        let pod = |uid| reference("v1", "Pod", "shop", "web", uid);
-        let due = |uid, reason| events.is_due(&pod(uid), reason);
-        assert!(due("1", "Evicted") && !due("1", "Evicted"), "told once");
-        assert!(due("2", "Evicted") && due("1", "Waits"), "another pod, another reason");
-        tokio::time::advance(REPEAT).await;
-        assert!(due("1", "Evicted"), "and again later");
-    }
 }

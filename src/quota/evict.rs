@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::json;
 
-use super::{CALL_TIMEOUT, MANAGER, send};
-use crate::cluster::{Call, WriteError};
+use super::{CALL_TIMEOUT, MANAGER};
+use crate::cluster::{Call, WriteError, send};
 use crate::metrics::{EvictionResult, Metrics};
 
 /// What became of an eviction.

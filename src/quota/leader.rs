@@ -17,8 +17,8 @@ use super::admission::{ReadFailure, read};
 use super::publish::{Mark, Publisher};
 use super::room::Room;
 use super::store::{LedgerStore, LedgerVersion};
-use super::{ClusterLedgerStore, Events, Evictor, Retrier, StatusWriter, WebhookKeeper, content, pods};
-use crate::cluster::{self, ClusterOptions, PodChange, Snapshots, WriteError, chance};
+use super::{ClusterLedgerStore, Evictor, MANAGER, Retrier, StatusWriter, WebhookKeeper, content, pods};
+use crate::cluster::{self, ClusterOptions, Events, PodChange, Snapshots, WriteError, chance};
 use crate::config;
 use crate::metrics::{ClaimEvent, Metrics};
 
@@ -115,7 +115,7 @@ struct Kept {
 
 impl Leader {
     fn new(client: Client, parts: Parts) -> Self {
-        let events = Arc::new(Events::new(client.clone()));
+        let events = Arc::new(Events::new(client.clone(), MANAGER));
         let reclaim = &parts.config.reclaim;
         let honour = match &reclaim.honour_do_not_evict {
             config::Namespaces::All => Honour::Everywhere,

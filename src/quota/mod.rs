@@ -19,7 +19,6 @@ pub mod store;
 pub mod webhooks;
 
 pub use self::cluster_store::{ClusterLedgerStore, FINALIZER};
-pub use self::events::Events;
 pub use self::evict::{Evicted, Evictor};
 pub use self::memory_store::{Faults, MemoryLedgerStore};
 pub use self::owner::{OwnerRetry, Retrier};
@@ -29,28 +28,8 @@ pub use self::webhooks::WebhookKeeper;
 
 use std::time::Duration;
 
-use kube::Client;
-use tokio::time::timeout;
-
-use crate::cluster::{Call, WriteError};
-
 /// Who we are to the API server in the fields that we write.
 pub(crate) const MANAGER: &str = "plimsoll-quota";
 
 /// How long one call may take that nobody's pod waits for.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Sends one request, within a time, and returns the body of the answer.
-async fn send(
-    client: &Client,
-    mut call: Call<'_>,
-    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    limit: Duration,
-) -> Result<String, WriteError> {
-    let request = request.map_err(|error| call.failed(&kube::Error::BuildRequest(error)))?;
-    call.bytes = request.body().len();
-    timeout(limit, client.request_text(request))
-        .await
-        .map_err(|_| call.slow(limit))?
-        .map_err(|error| call.failed(&error))
-}

@@ -7,8 +7,8 @@ use plimsoll_core::keys;
 use plimsoll_core::pod::Owner;
 use serde_json::json;
 
-use super::{CALL_TIMEOUT, MANAGER, send};
-use crate::cluster::{Call, WriteError};
+use super::{CALL_TIMEOUT, MANAGER};
+use crate::cluster::{Call, WriteError, send};
 
 /// What can be told to try again: group, kind and resource.
 const KINDS: [(&str, &str, &str); 5] = [

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CALL_TIMEOUT, send};
-use crate::cluster::{Call, WriteError};
+use super::CALL_TIMEOUT;
+use crate::cluster::{Call, WriteError, send};
 
 /// How many pods a page of a list holds.
 const PAGE: u32 = 500;

@@ -14,11 +14,11 @@ use plimsoll_core::quota::{Amounts, StoredTree, TREE_NAMESPACE, Tree, report};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::events::{self, News};
+use super::events;
 use super::status::Written;
 use super::store::ledger_name;
-use super::{CALL_TIMEOUT, Events, StatusWriter, send};
-use crate::cluster::{Call, cut};
+use super::{CALL_TIMEOUT, StatusWriter};
+use crate::cluster::{Call, Events, News, cut, send};
 use crate::config;
 use crate::crd::{GROUP, VERSION};
 use crate::metrics::Metrics;

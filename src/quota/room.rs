@@ -9,9 +9,10 @@ use plimsoll_core::quota::ledger::{Claimant, Ledger};
 use plimsoll_core::quota::{Honour, Plan, Situation, Victim, plan};
 use tokio::time::Instant;
 
-use super::events::{self, News};
+use super::events;
 use super::evict::Mode;
-use super::{Events, Evicted, Evictor, OwnerRetry, Retrier};
+use super::{Evicted, Evictor, OwnerRetry, Retrier};
+use crate::cluster::{Events, News};
 
 /// Reservations that have been without a pod for longer than this, in milliseconds, cause no eviction.
 const UNSEEN_MS: u64 = 5_000;

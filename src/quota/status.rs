@@ -6,8 +6,8 @@ use kube::core::params::{GetParams, Patch, PatchParams};
 use plimsoll_core::quota::{TREE_NAMESPACE, Tree};
 use serde_json::{Value, json};
 
-use super::{CALL_TIMEOUT, MANAGER, send};
-use crate::cluster::{Call, WriteError};
+use super::{CALL_TIMEOUT, MANAGER};
+use crate::cluster::{Call, WriteError, send};
 
 const GROUP: &str = "scheduling.sigs.k8s.io";
 const PLURAL: &str = "elasticquotatrees";

@@ -12,8 +12,8 @@ use kube::core::params::{GetParams, Patch, PatchParams};
 use plimsoll_core::quota::{TREE_NAMESPACE, Tree};
 use serde_json::{Value, json};
 
-use super::{CALL_TIMEOUT, MANAGER, send};
-use crate::cluster::{Call, WriteError};
+use super::{CALL_TIMEOUT, MANAGER};
+use crate::cluster::{Call, WriteError, send};
 
 /// The entry that checks pods against the tree; it fails closed.
 pub const PODS_WEBHOOK: &str = "pods.quota.plimsoll.dev";

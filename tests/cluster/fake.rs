@@ -64,9 +64,14 @@ pub(crate) const TREES: &str = "/apis/scheduling.sigs.k8s.io/v1beta1/elasticquot
 pub(crate) const FLAVORS: &str = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors";
 pub(crate) const OLD_FLAVORS: &str = "/apis/kueue.x-k8s.io/v1beta1/resourceflavors";
 pub(crate) const NODES: &str = "/api/v1/nodes";
+pub(crate) const HPAS: &str = "/apis/autoscaling/v2/horizontalpodautoscalers";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
+pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/statefulsets";
+pub(crate) const CLONE_SETS: &str = "/apis/apps.kruise.io/v1alpha1/clonesets";
+pub(crate) const ADVANCED_STATEFUL_SETS: &str = "/apis/apps.kruise.io/v1beta1/statefulsets";
 
 /// Every collection there may be.
-const ALL: [&str; 11] = [
+const ALL: [&str; 16] = [
     PROFILES,
     RECOMMENDATIONS,
     LIMIT_RANGES,
@@ -78,6 +83,11 @@ const ALL: [&str; 11] = [
     FLAVORS,
     OLD_FLAVORS,
     NODES,
+    HPAS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    CLONE_SETS,
+    ADVANCED_STATEFUL_SETS,
 ];
 
 impl FakeApi {

@@ -234,6 +234,11 @@ impl Objects {
         self.namespaces.get(name)
     }
 
+    /// The `LimitRange`s of a namespace, by name.
+    pub(super) fn limit_ranges_of(&self, namespace: &str) -> Option<&Arc<BTreeMap<String, Arc<LimitRange>>>> {
+        self.limit_ranges.get(namespace)
+    }
+
     /// The `LimitRange`s of a namespace.
     pub fn limit_ranges(&self, namespace: &str) -> impl Iterator<Item = &Arc<LimitRange>> {
         self.limit_ranges.get(namespace).into_iter().flat_map(|ranges| ranges.values())
