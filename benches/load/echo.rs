@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! `plimsoll serve`: wires the parts of the server together.
 
 mod files;
+mod hpa_api;
 mod tasks;
 
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
+use crate::hpa::Pods;
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
 use crate::quota::content::Latest;
@@ -232,12 +234,34 @@ async fn serve(
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
             .with_quota(door)
             .with_autoscalers(config.hpa.enabled);
+    let pods = Pods::default();
+    let hpa_api_address = match &client {
+        Some(client) => {
+            let shared = hpa_api::Shared {
+                config: &config,
+                client,
+                pods: &pods,
+                snapshots: &snapshots,
+                settings: &live.settings,
+                readiness: &readiness,
+                metrics: &metrics,
+                shutdown: &shutdown,
+            };
+            hpa_api::start(shared, &tasks).await?
+        }
+        None => None,
+    };
     let observer = ReloadCounter(Arc::clone(&metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
     tasks.spawn("reload", live.follow(changed));
 
-    let ports = Ports { admission: admission_address, probes: probes_address, api: api_address };
+    let ports = Ports {
+        admission: admission_address,
+        probes: probes_address,
+        api: api_address,
+        hpa_api: hpa_api_address,
+    };
     let said =
         tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
 
@@ -446,6 +470,7 @@ async fn say_when_ready(
         admission = %ports.admission,
         probes = %ports.probes,
         api = ports.api.map(tracing::field::display),
+        hpa_api = ports.hpa_api.map(tracing::field::display),
         version = env!("CARGO_PKG_VERSION"),
         milliseconds,
         "ready"
