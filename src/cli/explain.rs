@@ -1,6 +1,6 @@
 //! `plimsoll explain`: what happens to a workload or a pod of a live cluster, and why.
 
-mod live;
+pub(super) mod live;
 mod report;
 mod table;
 

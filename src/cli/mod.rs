@@ -9,6 +9,7 @@ mod config;
 mod context;
 mod error;
 mod explain;
+mod hpa;
 mod man;
 mod manifests;
 mod mutate;
@@ -102,6 +103,7 @@ enum Command {
     Explain(explain::Args),
     Simulate(simulate::Args),
     Quota(quota::Args),
+    Hpa(hpa::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -119,6 +121,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Explain(args) => explain::run(&args, ctx),
         Command::Simulate(args) => simulate::run(&args, ctx),
         Command::Quota(args) => quota::run(&args, ctx),
+        Command::Hpa(args) => hpa::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

@@ -30,20 +30,24 @@ const WORKLOADS: [(&str, &str, &str); 10] = [
 const OURS: &str = "plimsoll.dev/v1alpha1";
 
 /// The objects that decide about pods of one namespace.
-pub(super) struct Live {
+pub(in crate::cli) struct Live {
     client: Client,
-    pub(super) namespace: String,
+    pub(in crate::cli) namespace: String,
     objects: Objects,
     settings: Settings,
     limit_ranges: Vec<Value>,
     /// The recommendations of the namespace, whole.
-    pub(super) recommendations: Vec<Value>,
+    pub(in crate::cli) recommendations: Vec<Value>,
     /// Checkpoints' metadata is not of interest to anybody here; what cannot be used is.
-    pub(super) notes: Vec<String>,
+    pub(in crate::cli) notes: Vec<String>,
 }
 
 impl Live {
-    pub(super) async fn read(client: Client, namespace: &str, config: &Config) -> Result<Self, CliError> {
+    pub(in crate::cli) async fn read(
+        client: Client,
+        namespace: &str,
+        config: &Config,
+    ) -> Result<Self, CliError> {
         let mut live = Self {
             client,
             namespace: namespace.to_owned(),
@@ -92,7 +96,7 @@ impl Live {
     }
 
     /// A pod by its name.
-    pub(super) async fn pod(&self, name: &str) -> Result<Value, CliError> {
+    pub(in crate::cli) async fn pod(&self, name: &str) -> Result<Value, CliError> {
         let namespace = &self.namespace;
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let found = self.get(&path, "v1", "Pod", name).await?;
@@ -100,7 +104,7 @@ impl Live {
     }
 
     /// A workload by `NAME` or `KIND/NAME`.
-    pub(super) async fn workload(&self, wanted: &str) -> Result<Value, CliError> {
+    pub(in crate::cli) async fn workload(&self, wanted: &str) -> Result<Value, CliError> {
         let (kind, name) = wanted.split_once('/').map_or((None, wanted), |(kind, name)| (Some(kind), name));
         let fits = |candidate: &str, plural: &str| {
             kind.is_none_or(|kind| kind.eq_ignore_ascii_case(candidate) || kind.eq_ignore_ascii_case(plural))
@@ -133,7 +137,7 @@ impl Live {
     }
 
     /// The pods of the namespace that a workload selects, whoever their owner is.
-    pub(super) async fn pods_of(&self, workload: &Value) -> Result<Vec<Value>, CliError> {
+    pub(in crate::cli) async fn pods_of(&self, workload: &Value) -> Result<Vec<Value>, CliError> {
         let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
         let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return Ok(Vec::new()) };
         let selector: Vec<_> =
@@ -143,12 +147,12 @@ impl Live {
     }
 
     /// What the server would decide about a pod.
-    pub(super) fn decide(&self, pod: &Pruned<'_>) -> Decision {
+    pub(in crate::cli) fn decide(&self, pod: &Pruned<'_>) -> Decision {
         let defaulted = defaulted(pod, self.limit_ranges.iter());
         decide(pod, &self.namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
     }
 
-    pub(super) fn context(&self) -> Context<'_> {
+    pub(in crate::cli) fn context(&self) -> Context<'_> {
         Context {
             objects: &self.objects,
             settings: &self.settings,
@@ -158,11 +162,12 @@ impl Live {
         }
     }
 
-    pub(super) const fn objects(&self) -> &Objects {
+    pub(in crate::cli) const fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    async fn get(
+    /// An object by the path of its collection, if it is there.
+    pub(in crate::cli) async fn get(
         &self,
         path: &str,
         api_version: &str,
@@ -192,17 +197,24 @@ impl Live {
         kind: &str,
         parameters: ListParams,
     ) -> Result<Vec<Value>, CliError> {
-        let request = Request::new(path).list(&parameters).map_err(kube::Error::BuildRequest);
-        let answer = match request {
-            Ok(request) => self.client.request::<Value>(request).await,
-            Err(error) => Err(error),
-        };
-        let mut list = match answer {
-            Ok(list) => list,
+        match self.try_list(path, api_version, kind, parameters).await {
+            Ok(list) => Ok(list),
             // The CRD is not installed.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
-            Err(error) => return Err(failed(&error, &format!("list {kind}"))),
-        };
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(failed(&error, &format!("list {kind}"))),
+        }
+    }
+
+    /// A collection, where it matters that it is not there.
+    pub(in crate::cli) async fn try_list(
+        &self,
+        path: &str,
+        api_version: &str,
+        kind: &str,
+        parameters: ListParams,
+    ) -> Result<Vec<Value>, kube::Error> {
+        let request = Request::new(path).list(&parameters).map_err(kube::Error::BuildRequest)?;
+        let mut list = self.client.request::<Value>(request).await?;
         let items = list.get_mut("items").map(Value::take);
         let Some(Value::Array(items)) = items else { return Ok(Vec::new()) };
         Ok(items.into_iter().map(|item| typed(item, api_version, kind)).collect())

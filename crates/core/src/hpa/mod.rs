@@ -11,9 +11,11 @@
 //!
 //! [`judge`] says whether an autoscaler is to be converted and against what; [`convert`] what its metrics become;
 //! [`mutate`] is both at admission. The keeper calls the same two.
+//! [`controller`] is a model of what the controller then computes.
 
 mod admission;
 mod base;
+pub mod controller;
 mod convert;
 mod factor;
 mod judge;

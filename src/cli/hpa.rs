@@ -1,0 +1,102 @@
+//! `plimsoll hpa`: autoscalers, what they see, and how they are put back.
+
+mod explain;
+mod plan;
+mod report;
+mod restore;
+mod restorer;
+mod views;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use kube::Client;
+use serde::Serialize;
+
+use super::{CliError, Context, Exit, examples};
+use crate::cluster;
+use crate::config::Config;
+
+/// Say what autoscalers see and what they were meant to see, and put their targets back
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "what an autoscaler sees, and what it would do otherwise" => "plimsoll hpa explain web -n shop",
+    "the same of files" => "plimsoll hpa explain web -n shop --objects cluster/",
+    "put every target back before Plimsoll is removed" => "plimsoll hpa restore --all",
+))]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Explain(explain::Args),
+    Restore(restore::Args),
+}
+
+/// How the cluster is reached.
+#[derive(Debug, clap::Args)]
+struct Access {
+    /// Kubeconfig file, in place of cluster.kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig, in place of cluster.context
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl Access {
+    async fn client(&self, config: &Config) -> Result<Client, CliError> {
+        let kubeconfig = self.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
+        let context = self.context.as_deref().or(config.cluster.context.as_deref());
+        connect(kubeconfig, context).await
+    }
+}
+
+async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, CliError> {
+    cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Form {
+    /// Sentences and tables
+    Table,
+    /// JSON
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    match &args.what {
+        What::Explain(args) => explain::run(args, ctx),
+        What::Restore(args) => restore::run(args, ctx),
+    }
+}
+
+/// Writes an answer as JSON or YAML.
+fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    if as_yaml {
+        let text = serde_saphyr::to_string(answer);
+        let text =
+            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
+        write!(ctx.out, "{text}")?;
+    } else {
+        let text = serde_json::to_string_pretty(answer);
+        let text =
+            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as JSON"))?;
+        writeln!(ctx.out, "{text}")?;
+    }
+    Ok(())
+}
+
+/// Writes a table, indented.
+fn write_table(table: &comfy_table::Table, indent: &str, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    for line in table.lines() {
+        writeln!(ctx.out, "{indent}{}", line.trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! `plimsoll hpa restore`: targets as their authors wrote them.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::plan::{Restored, is_marked};
+use super::restorer::{Outcome, Restorer, name_of, namespace_of};
+use super::{Access, Form, print, write_table};
+use crate::cli::values::Seconds;
+use crate::cli::{CliError, Context, Exit, examples, table};
+
+/// How many autoscalers are worked on at a time.
+const AT_ONCE: usize = 8;
+
+/// Put the targets of autoscalers back to what their authors wrote
+///
+/// What they were is recorded on each autoscaler. Plimsoll's webhook puts them back if it is up, else they are written
+/// directly; in neither case does Plimsoll stay an owner of the fields. It may be run again at any time.
+///
+/// A server that still runs converts autoscalers again, unless hpa.mode or the profile's hpa.mode is no longer Convert,
+/// or the autoscaler has the annotation plimsoll.dev/overcommit: disabled. So stop the server first; this is said, with
+/// exit code 1, if it happens. A record that cannot be read is reported and its autoscaler left as it is.
+///
+/// Rights needed: get, list and patch on horizontalpodautoscalers.
+///
+/// Exit code 0: every target is as its author wrote it; 1: some are not, because their record cannot be read or because
+/// they were converted again; 2: wrong usage, or no such autoscaler; 3: something failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples!(
+    "before Plimsoll is removed" => "plimsoll hpa restore --all",
+    "what that would do" => "plimsoll hpa restore --all --dry-run",
+    "those of one namespace" => "plimsoll hpa restore --all -n shop",
+    "one of them" => "plimsoll hpa restore web -n shop",
+))]
+pub(super) struct Args {
+    /// The autoscaler's name
+    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    name: Option<String>,
+
+    /// Every autoscaler that carries a record, of all namespaces or of the one named
+    #[arg(long)]
+    all: bool,
+
+    /// Its namespace; by default that of the context
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Only say what would be written
+    #[arg(long)]
+    dry_run: bool,
+
+    /// How long all of it may take, as 90s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "4m")]
+    timeout: Seconds,
+
+    /// How long to wait before it is looked whether a server has converted them again; 0s does not look
+    #[arg(long, value_name = "DURATION", default_value = "3s")]
+    settle: Seconds,
+
+    #[command(flatten)]
+    access: Access,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
+    output: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Ending {
+    Restored,
+    WouldRestore,
+    Nothing,
+    Unreadable,
+    ConvertedAgain,
+    Failed,
+}
+
+impl Ending {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Restored => "restored",
+            Self::WouldRestore => "would be restored",
+            Self::Nothing => "nothing to restore",
+            Self::Unreadable => "left as it is",
+            Self::ConvertedAgain => "converted again",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The form of the answer is an interface.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    namespace: String,
+    name: String,
+    result: Ending,
+    /// Whether Plimsoll's webhook did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_webhook: Option<bool>,
+    targets: Vec<Restored>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    restored: usize,
+    would_restore: usize,
+    unreadable: usize,
+    converted_again: usize,
+    failed: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    hpas: Vec<Line>,
+    summary: Summary,
+}
+
+pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    let config = ctx.load_config()?.config;
+    let hpas = ctx.runtime()?.block_on(async {
+        let deadline = Instant::now() + span(args.timeout);
+        let client = args.access.client(&config).await?;
+        let default_namespace = client.default_namespace().to_owned();
+        let restorer = Restorer::new(client);
+        let late = || anyhow::anyhow!("the autoscalers were not read within --timeout");
+        let read = timeout_at(deadline, read(args, &restorer, &default_namespace));
+        let objects = read.await.map_err(|_| late())??;
+        let mut lines: Vec<Line> = stream::iter(&objects)
+            .map(|object| one(&restorer, object, args.dry_run, deadline))
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        if !args.dry_run {
+            look_again(args, &restorer, &objects, &mut lines, deadline).await;
+        }
+        Ok::<_, CliError>(lines)
+    })?;
+    let count = |ending| hpas.iter().filter(|line| line.result == ending).count();
+    let summary = Summary {
+        restored: count(Ending::Restored),
+        would_restore: count(Ending::WouldRestore),
+        unreadable: count(Ending::Unreadable),
+        converted_again: count(Ending::ConvertedAgain),
+        failed: count(Ending::Failed),
+    };
+    let exit = match &summary {
+        Summary { failed: 1.., .. } => Exit::Failed,
+        Summary { unreadable: 1.., .. } | Summary { converted_again: 1.., .. } => Exit::Refused,
+        _ => Exit::Done,
+    };
+    let answer = Answer { hpas, summary };
+    match args.output {
+        Form::Table => write(&answer, ctx)?,
+        Form::Json => print(&answer, false, ctx)?,
+        Form::Yaml => print(&answer, true, ctx)?,
+    }
+    Ok(exit)
+}
+
+fn span(seconds: Seconds) -> Duration {
+    // Beyond a year nothing is waited for; an `Instant` cannot be that far away everywhere.
+    Duration::from_secs(u64::try_from(seconds.0).unwrap_or(0).min(31_536_000))
+}
+
+/// The autoscalers in question: the one that was named, or those that carry something of ours.
+async fn read(args: &Args, restorer: &Restorer, default_namespace: &str) -> Result<Vec<Value>, CliError> {
+    let Some(name) = &args.name else {
+        let all = restorer.list(args.namespace.as_deref()).await.map_err(anyhow::Error::new)?;
+        return Ok(all.into_iter().filter(is_marked).collect());
+    };
+    let namespace = args.namespace.as_deref().unwrap_or(default_namespace);
+    let found = restorer.get(namespace, name).await.map_err(anyhow::Error::new)?;
+    let found = found
+        .ok_or_else(|| CliError::Usage(format!("there is no HorizontalPodAutoscaler {namespace}/{name}")))?;
+    Ok(vec![found])
+}
+
+async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Instant) -> Line {
+    let outcome = timeout_at(deadline, restorer.restore(object, dry_run)).await;
+    let outcome = outcome.unwrap_or_else(|_| Outcome::Failed("not done within --timeout".to_owned()));
+    let mut line = Line {
+        namespace: namespace_of(object),
+        name: name_of(object),
+        result: Ending::Nothing,
+        by_webhook: None,
+        targets: Vec::new(),
+        message: None,
+    };
+    match outcome {
+        Outcome::Nothing => {}
+        Outcome::Gone => line.message = Some("it is not there any more".to_owned()),
+        Outcome::Planned(targets) => (line.result, line.targets) = (Ending::WouldRestore, targets),
+        Outcome::Restored { targets, by_webhook } => {
+            (line.result, line.targets, line.by_webhook) = (Ending::Restored, targets, Some(by_webhook));
+        }
+        Outcome::Unreadable(why) => (line.result, line.message) = (Ending::Unreadable, Some(why)),
+        Outcome::Failed(why) => (line.result, line.message) = (Ending::Failed, Some(why)),
+    }
+    line
+}
+
+/// Looks whether a server that still runs has undone it.
+async fn look_again(
+    args: &Args,
+    restorer: &Restorer,
+    objects: &[Value],
+    lines: &mut [Line],
+    deadline: Instant,
+) {
+    let settle = span(args.settle);
+    if settle.is_zero() || !lines.iter().any(|line| line.result == Ending::Restored) {
+        return;
+    }
+    let now = async {
+        tokio::time::sleep(settle).await;
+        match objects {
+            [only] => restorer.get(&namespace_of(only), &name_of(only)).await.map(Vec::from_iter),
+            _ => restorer.list(args.namespace.as_deref()).await,
+        }
+    };
+    // What was restored is restored, whether it can be looked at or not.
+    let Ok(Ok(now)) = timeout_at(deadline, now).await else { return };
+    for object in now.iter().filter(|object| is_marked(object)) {
+        let (namespace, name) = (namespace_of(object), name_of(object));
+        let same = |line: &&mut Line| {
+            line.result == Ending::Restored && line.namespace == namespace && line.name == name
+        };
+        if let Some(line) = lines.iter_mut().find(same) {
+            line.result = Ending::ConvertedAgain;
+            line.message =
+                Some("by a server that still runs: stop it first, or set hpa.mode to Off".to_owned());
+        }
+    }
+}
+
+fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    if answer.hpas.is_empty() {
+        writeln!(
+            ctx.out,
+            "No HorizontalPodAutoscaler carries a record of Plimsoll: there is nothing to restore."
+        )?;
+        return Ok(());
+    }
+    let mut lines = table(["NAMESPACE", "NAME", "METRIC", "FROM", "TO", "RESULT"]);
+    for line in &answer.hpas {
+        let result = match &line.message {
+            Some(message) => format!("{}: {message}", line.result.words()),
+            None => line.result.words().to_owned(),
+        };
+        let nothing = [Restored { metric: "-".to_owned(), from: "-".to_owned(), to: Some("-".to_owned()) }];
+        let targets = if line.targets.is_empty() { &nothing[..] } else { &line.targets };
+        for Restored { metric, from, to } in targets {
+            let to = to.as_deref().unwrap_or("removed");
+            lines.add_row([&line.namespace, &line.name, metric, from, to, &result]);
+        }
+    }
+    write_table(&lines, "", ctx)?;
+    let Summary { restored, would_restore, unreadable, converted_again, failed } = answer.summary;
+    let counts = [
+        (restored, "restored"),
+        (would_restore, "would be restored"),
+        (unreadable, "left as they are, because their record cannot be read"),
+        (converted_again, "converted again by a server that still runs"),
+        (failed, "failed"),
+    ];
+    let said: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let said = if said.is_empty() { "nothing to restore".to_owned() } else { said.join("; ") };
+    writeln!(ctx.out, "\nAutoscalers: {said}")?;
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! `plimsoll hpa explain` and `plimsoll hpa restore`, as a user runs them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::too_many_lines,
+    reason = "a test that fails this way says where; and long tables"
+)]
+
+#[path = "hpa_cli/api.rs"]
+mod api;
+#[path = "hpa_cli/explain.rs"]
+mod explain;
+#[path = "hpa_cli/objects.rs"]
+mod objects;
+#[path = "hpa_cli/restore.rs"]
+mod restore;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+#[derive(Debug)]
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+fn plimsoll(folder: &Path, arguments: &str) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .env_clear()
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
