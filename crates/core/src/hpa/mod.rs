@@ -14,6 +14,7 @@
 //! [`controller`] is a model of what the controller then computes.
 
 mod admission;
+mod apiservice;
 mod base;
 pub mod controller;
 mod convert;
@@ -30,6 +31,10 @@ mod sync;
 mod workload;
 
 pub use admission::{HpaDecision, is_hpa, mutate};
+pub use apiservice::{
+    ApiServiceError, Holder, MetricsGroup, ServiceRef, Step, Wanted, api_service_name, holder, install,
+    remove,
+};
 pub use base::{BaseError, Figure, base, request};
 pub use convert::{Change, Conversion, Note, convert};
 pub use factor::{NotKnown, Scaling, Unscaled, percent, scaled, scaling};

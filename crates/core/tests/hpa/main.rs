@@ -10,6 +10,7 @@
 )]
 
 mod admission;
+mod apiservice;
 mod bases;
 mod conversion;
 mod factor;
