@@ -108,7 +108,11 @@ pub(in crate::scenarios) async fn all(world: &World) -> Result<()> {
         }
         for (way, namespace) in &namespaces {
             way.write(world, namespace).await.context("written again")?;
-            has_targets(world, namespace, &["cpu 800m"]).await.context("what is written is converted")?;
+        }
+        // When the time is over, the keeper goes on as before.
+        world.forget_leases().await?;
+        for (_, namespace) in &namespaces {
+            has_targets(world, namespace, &["cpu 800m"]).await.context("the keeper works again")?;
         }
 
         run.kill_replicas();
