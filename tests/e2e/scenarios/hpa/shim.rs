@@ -36,12 +36,14 @@ struct Installed<'w> {
 
 impl Installed<'_> {
     fn run(&self, verb: &str, what: &str) -> Result<String> {
-        let port = self.port.to_string();
+        let service = format!("{NAMESPACE}/plimsoll:{}", self.port);
+        let address = format!("https://127.0.0.1:{}", self.port);
         let ca = self.world.setup.dir.join("shim-ca.crt");
         std::fs::write(&ca, self.world.authority.pem())?;
         let ca = ca.display().to_string();
-        let args = ["hpa", "apiservice", verb, what, "--port", &port, "--ca", &ca];
-        let args = if verb == "install" { &args[..] } else { &args[..4] };
+        let args =
+            ["hpa", "apiservice", verb, what, "--service", &service, "--ca-file", &ca, "--address", &address];
+        let args = if verb == "install" { &args[..] } else { &args[..6] };
         self.world.cluster.kubectl.plimsoll(args)
     }
 
@@ -141,7 +143,7 @@ pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
         }
         let of_one = of_container("app", &json!({"type": "Utilization", "averageUtilization": 80}));
         let workload_metric = json!({"type": "External", "external": {
-            "metric": {"name": "plimsoll_cpu_percent", "selector": {"matchLabels": {"workload": "deployment/web"}}},
+            "metric": {"name": "plimsoll_cpu_percent", "selector": {"matchLabels": {"workload": "web", "kind": "Deployment"}}},
             "target": {"type": "Value", "value": "80"},
         }});
         let cases: [(&str, &str, Value, usize); 7] = [
