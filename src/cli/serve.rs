@@ -25,7 +25,7 @@ use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
-use crate::hpa::Pods;
+use crate::hpa;
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
 use crate::quota::content::Latest;
@@ -226,6 +226,15 @@ async fn serve(
         }
         _ => None,
     };
+    let hpa_api_address = match client.as_ref().filter(|_| config.hpa.enabled) {
+        Some(client) => {
+            let parts = autoscaler_parts(&config, &snapshots, &live, &metrics);
+            let address = hpa_api::start(&config, &parts, client, &readiness, &shutdown, &tasks).await?;
+            start_autoscalers(parts, client, &readiness, &tasks);
+            address
+        }
+        None => None,
+    };
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
         address
@@ -234,23 +243,6 @@ async fn serve(
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
             .with_quota(door)
             .with_autoscalers(config.hpa.enabled);
-    let pods = Pods::default();
-    let hpa_api_address = match &client {
-        Some(client) => {
-            let shared = hpa_api::Shared {
-                config: &config,
-                client,
-                pods: &pods,
-                snapshots: &snapshots,
-                settings: &live.settings,
-                readiness: &readiness,
-                metrics: &metrics,
-                shutdown: &shutdown,
-            };
-            hpa_api::start(shared, &tasks).await?
-        }
-        None => None,
-    };
     let observer = ReloadCounter(Arc::clone(&metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
@@ -332,6 +324,33 @@ async fn start_cluster(
     );
     tasks.spawn("watches", watches);
     Ok(client)
+}
+
+fn autoscaler_parts(
+    config: &Config,
+    snapshots: &Arc<Snapshots>,
+    live: &Live,
+    metrics: &Arc<Metrics>,
+) -> hpa::run::Parts {
+    hpa::run::Parts {
+        config: config.hpa.clone(),
+        own_namespace: config.admission.own_namespace.clone(),
+        snapshots: Arc::clone(snapshots),
+        settings: Arc::clone(&live.settings),
+        pods: hpa::Pods::default(),
+        metrics: Arc::clone(metrics),
+    }
+}
+
+/// The table of pods, and the part of the keeping of autoscalers that one replica does for all.
+fn start_autoscalers(parts: hpa::run::Parts, client: &Client, readiness: &Readiness, tasks: &Tasks) {
+    if parts.config.serves_metrics() {
+        let (pods, metrics) = (parts.pods.clone(), Arc::clone(&parts.metrics));
+        let (client, cancelled) = (client.clone(), tasks.cancelled());
+        tasks.spawn("pods", async move { pods.follow(client, metrics, cancelled).await });
+    }
+    let leading = hpa::run::lead(client.clone(), parts, readiness.clone(), tasks.cancelled());
+    tasks.spawn("hpa leader", leading);
 }
 
 /// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.

@@ -2,5 +2,7 @@
 
 mod leadership;
 mod lease;
+mod standstill;
 
 pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
+pub use self::standstill::stand_still;

@@ -80,7 +80,7 @@ impl Pods {
         let read = move |pod: &serde_json::Value| shapes.read(pod);
         let changes = cluster::watch_pods(client, ClusterOptions::default(), metrics, cancelled, read);
         self.take(changes).await;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Table::default();
+        self.clear();
     }
 
     /// Takes changes over until there are no more.
@@ -133,6 +133,11 @@ impl Pods {
     /// Whether no pod is in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Forgets everything: nobody follows the pods any more.
+    pub(super) fn clear(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Table::default();
     }
 
     /// What changed since the last call. There is one who asks: the keeper.

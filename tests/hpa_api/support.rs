@@ -463,13 +463,16 @@ pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// An answer of metrics-server about pods of namespace `shop`: their names, and CPU and memory of each container.
-pub(crate) fn pod_metrics(pods: &[(&str, &[(&str, &str, &str)])]) -> Value {
+/// A container: its name, CPU and memory.
+pub(crate) type Container<'a> = (&'a str, &'a str, &'a str);
+
+/// An answer of metrics-server about pods of namespace `shop`.
+pub(crate) fn pod_metrics(pods: &[(&str, &[Container<'_>])]) -> Value {
     let items: Vec<_> = pods.iter().map(|(name, containers)| one_pod(name, containers)).collect();
     json!({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items})
 }
 
-pub(crate) fn one_pod(name: &str, containers: &[(&str, &str, &str)]) -> Value {
+pub(crate) fn one_pod(name: &str, containers: &[Container<'_>]) -> Value {
     let containers: Vec<_> = containers
         .iter()
         .map(|(name, cpu, memory)| json!({"name": name, "usage": {"cpu": cpu, "memory": memory}}))

@@ -104,6 +104,8 @@ fn the_table_says_what_was_made_of_it() {
         |first: &str| PodOf { request: "500m", original: (first == "1").then_some("1"), usage: Some("400m") };
     let mut opted_out = hpa("web", &[utilization(80)], None);
     opted_out["metadata"]["annotations"] = json!({"plimsoll.dev/overcommit": "disabled"});
+    let mut left_behind = converted();
+    left_behind["metadata"]["annotations"]["plimsoll.dev/hpa-sync"] = json!("{}");
     for (rule, pods, hpa, spec, code, said) in [
         (
             "converted",
@@ -150,6 +152,14 @@ fn the_table_says_what_was_made_of_it() {
                 "mode:    Off (profile shared-pool): its targets are as its author wrote them: its mode is Off",
                 "; to be restored",
             ],
+        ),
+        (
+            "the webhook was not called",
+            vec![LOWERED; 10],
+            left_behind,
+            json!({}),
+            0,
+            vec!["note:    annotation plimsoll.dev/hpa-sync was not taken off"],
         ),
         ("opted out", vec![LOWERED; 10], opted_out, json!({}), 0, vec!["its annotation opts it out"]),
         (

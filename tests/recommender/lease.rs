@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plimsoll::cluster::{Leadership, LeadershipOptions};
+use plimsoll::cluster::{Leadership, LeadershipOptions, stand_still};
 use plimsoll::metrics::Metrics;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -190,6 +190,30 @@ async fn shards_are_shared() {
     eventually("all are led by one", || second.leads() == 4).await;
     assert!(left <= 3 && right <= 3);
     second.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_leads_while_the_lease_is_held_by_a_command() {
+    let (fake, story) = (FakeApi::default(), Story::default());
+    let hold = Duration::from_secs(1);
+    let standing = |fake: &FakeApi| {
+        let client = fake.client_of("command");
+        async move { stand_still(&client, "recommender", "plimsoll-system", "command", hold).await.unwrap() }
+    };
+    assert_eq!(standing(&fake).await, Duration::ZERO, "there was no lease");
+    let replica = Replica::start(&fake, "a", 1, &story);
+    story.until("a begins 0").await;
+    assert_eq!(standing(&fake).await, Duration::from_millis(1500), "until it has surely stopped");
+    story.until("a ends 0").await;
+    assert_eq!(
+        fake.object(LEASE).unwrap()["spec"]["holderIdentity"],
+        "command",
+        "it did not release what is not its own"
+    );
+    assert_eq!(replica.leads(), 0);
+    // After its time the work goes on.
+    eventually("a leads again", || story.told() == ["a begins 0", "a ends 0", "a begins 0"]).await;
+    replica.stop().await;
 }
 
 #[tokio::test]

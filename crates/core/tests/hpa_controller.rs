@@ -15,7 +15,9 @@ use plimsoll_core::hpa::controller::{
     Behavior, Kept, Limit, Metric, MetricError, PodFigures, PodStatus, PodUsage, Policy, Reason, Rules,
     Sample, Scaling, Select, Stage, Target, Timing, Tolerance, decide, propose,
 };
-use plimsoll_core::resource::Resource;
+use plimsoll_core::hpa::{MeanBase, MetricKey};
+use plimsoll_core::profile::Basis;
+use plimsoll_core::resource::{MILLI, Resource};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -64,6 +66,18 @@ fn the_counts_that_a_real_controller_has_shown() {
         let current = i32::try_from(pods.len()).unwrap();
         let decision = decide(&scaling(current), &[metric(target, pods)]);
         assert_eq!(decision.replicas, expected, "{case}: {decision:?}");
+    }
+}
+
+#[test]
+fn at_every_stage_of_a_rollout_the_same() {
+    let bases = [1000; 10];
+    for lowered in 0..=10 {
+        let pods = [same(10 - lowered, 1000, 500), same(lowered, 500, 500)].concat();
+        let of = |target| decide(&scaling(10), &[metric(target, pods.clone())]).replicas;
+        assert_eq!(of(Target::AverageValue(converted(80, &bases))), 7, "{lowered} pods are lowered");
+        let native = of(UTILIZATION_80);
+        assert!((7..=13).contains(&native) && (native == 7 || lowered > 0), "{lowered}: {native}");
     }
 }
 
@@ -442,11 +456,12 @@ fn usages_are_read() {
     assert_eq!((bare.of(Resource::Cpu, None), bare.sample), (None, None));
 }
 
-/// What the rewritten target is: T per cent of the mean base, rounded up.
+/// What Convert writes for a percentage of these bases, in milli-cores.
 fn converted(percent: i32, bases: &[i64]) -> i64 {
-    let sum: i64 = bases.iter().sum();
-    let pods = i64::try_from(bases.len()).unwrap();
-    (sum * i64::from(percent) + 100 * pods - 1) / (100 * pods)
+    let sum = bases.iter().map(|base| i128::from(*base) * MILLI).sum();
+    let mean = MeanBase { basis: Some(Basis::Request), sum, pods: u64::try_from(bases.len()).unwrap() };
+    let value = mean.value(&MetricKey::pod(Resource::Cpu), percent.into()).unwrap();
+    i64::try_from(value.nanos / MILLI).unwrap()
 }
 
 fn plainly(bases: &[i64], usages: &[i64]) -> Vec<PodFigures> {

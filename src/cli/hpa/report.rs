@@ -6,6 +6,7 @@ use plimsoll_core::hpa::{
     judge, standing,
 };
 use plimsoll_core::hpa::{HpaPod, Shape};
+use plimsoll_core::keys;
 use plimsoll_core::overcommit::Amount;
 use plimsoll_core::profile::{Basis, HpaMode};
 use plimsoll_core::resource::Resource;
@@ -113,7 +114,7 @@ impl Report {
         let hpa = &world.hpa;
         let mut notes = world.notes.clone();
         let originals = hpa.original.as_deref().map(Originals::read).transpose().unwrap_or_else(|error| {
-            notes.push(format!("annotation {} cannot be read: {error}", plimsoll_core::keys::HPA_ORIGINAL));
+            notes.push(format!("annotation {} cannot be read: {error}", keys::HPA_ORIGINAL));
             None
         });
         let originals = originals.unwrap_or_default();
@@ -139,6 +140,12 @@ impl Report {
         notes.extend(not_computed(hpa, &views));
         if let Err(why) = &world.usages {
             notes.push(format!("no metrics: {why}"));
+        }
+        if hpa.sync.is_some() {
+            notes.push(format!(
+                "annotation {} was not taken off: Plimsoll's webhook for autoscalers was not called",
+                keys::HPA_SYNC
+            ));
         }
         if !config.offers(mode) {
             notes.push(format!("by this configuration mode {} has no effect: see `hpa`", mode.name()));

@@ -3,18 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use kube::Client;
-use plimsoll_core::admission::Settings;
 use plimsoll_core::hpa::HpaPod;
 
 use super::tasks::Tasks;
 use super::{CliError, bind, server_options, tls_options};
-use crate::cluster::{self, Events, News, Snapshots, reference};
+use crate::cluster::{self, Events, News, reference};
 use crate::config::Config;
-use crate::hpa::Pods;
-use crate::hpa::api::{self, Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World};
-use crate::metrics::Metrics;
+use crate::hpa::api::{Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World, serve};
+use crate::hpa::{self, Pods};
 use crate::server::tls::wall_clock;
 use crate::server::{
     CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
@@ -25,18 +22,6 @@ const CONCURRENCY: usize = 64;
 
 /// Who tells, in events.
 const MANAGER: &str = "plimsoll-hpa";
-
-/// What the server is made of that others have too.
-pub(super) struct Shared<'a> {
-    pub(super) config: &'a Config,
-    pub(super) client: &'a Client,
-    pub(super) pods: &'a Pods,
-    pub(super) snapshots: &'a Snapshots,
-    pub(super) settings: &'a Arc<ArcSwap<Settings>>,
-    pub(super) readiness: &'a Readiness,
-    pub(super) metrics: &'a Arc<Metrics>,
-    pub(super) shutdown: &'a Shutdown,
-}
 
 /// The pods, and whether all else is known too.
 struct Known {
@@ -55,11 +40,18 @@ impl PodTable for Known {
 }
 
 /// Opens the listener and serves where it is wanted. The address that was bound.
-pub(super) async fn start(shared: Shared<'_>, tasks: &Tasks) -> Result<Option<SocketAddr>, CliError> {
-    let Shared { config, client, pods, snapshots, settings, readiness, metrics, shutdown } = shared;
+pub(super) async fn start(
+    config: &Config,
+    shared: &hpa::run::Parts,
+    client: &Client,
+    readiness: &Readiness,
+    shutdown: &Shutdown,
+    tasks: &Tasks,
+) -> Result<Option<SocketAddr>, CliError> {
     if !config.hpa.serves_metrics() {
         return Ok(None);
     }
+    let metrics = &shared.metrics;
     let certificates =
         CertificateStore::open_for(tls(config), wall_clock(), metrics.hpa_api_listener().clone())
             .map_err(|error| CliError::Usage(format!("hpa.api: {error}")))?;
@@ -73,11 +65,8 @@ pub(super) async fn start(shared: Shared<'_>, tasks: &Tasks) -> Result<Option<So
         cluster::configuration(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
             .await
             .map_err(|error| CliError::Usage(error.to_string()))?;
-    let table = pods.clone();
-    let (watching, counting, cancelled) = (client.clone(), Arc::clone(metrics), tasks.cancelled());
-    tasks.spawn("pods", async move { table.follow(watching, counting, cancelled).await });
 
-    let hpa = &config.hpa.api;
+    let api = &config.hpa.api;
     let parts = Parts {
         served: Served { metrics: config.hpa.shim.enabled, external: config.hpa.external.enabled },
         options: ServerOptions { address, concurrency: CONCURRENCY, ..server_options(config) },
@@ -85,17 +74,17 @@ pub(super) async fn start(shared: Shared<'_>, tasks: &Tasks) -> Result<Option<So
         client: client.clone(),
         credentials,
         upstream: UpstreamOptions {
-            address: hpa.upstream.clone(),
-            ca: hpa.upstream_ca.clone(),
-            insecure_skip_verify: hpa.upstream_insecure_skip_verify,
-            timeout: hpa.upstream_timeout,
+            address: api.upstream.clone(),
+            ca: api.upstream_ca.clone(),
+            insecure_skip_verify: api.upstream_insecure_skip_verify,
+            timeout: api.upstream_timeout,
         },
-        identities: hpa.identities.clone(),
-        front_proxy_interval: hpa.front_proxy_interval,
+        identities: api.identities.clone(),
+        front_proxy_interval: api.front_proxy_interval,
         world: World {
-            pods: Arc::new(Known { pods: pods.clone(), readiness: readiness.clone() }),
-            objects: snapshots.current(),
-            settings: Arc::clone(settings),
+            pods: Arc::new(Known { pods: shared.pods.clone(), readiness: readiness.clone() }),
+            objects: shared.snapshots.current(),
+            settings: Arc::clone(&shared.settings),
         },
         tell: tell(client.clone()),
         readiness: readiness.condition("front proxy"),
@@ -103,7 +92,7 @@ pub(super) async fn start(shared: Shared<'_>, tasks: &Tasks) -> Result<Option<So
     };
     let (shutdown, cancelled) = (shutdown.clone(), tasks.cancelled());
     tasks.spawn("aggregated API", async move {
-        match api::serve(listener, parts, shutdown).await {
+        match serve(listener, parts, shutdown).await {
             // It may be done before the admission server is; only that one ends the process.
             Ok(()) => cancelled.cancelled().await,
             Err(error) => tracing::error!(%error, "the aggregated API server cannot serve"),

@@ -18,4 +18,4 @@ pub use model::{
     Basis, CpuSampleWeight, DynamicPolicy, Granularity, GuaranteedPods, HpaMode, MemorySamples, Mode, OptOut,
     Preset, Profile, ProfileMatch, StaticPolicy,
 };
-pub use selector::{Labels, Selector};
+pub use selector::{Labels, Operator, Requirement, Selector};

@@ -1,0 +1,74 @@
+//! One look at an autoscaler: how it stands, and what is to be written. Nothing here waits or calls anybody.
+
+use std::sync::Arc;
+
+use plimsoll_core::admission::Context;
+use plimsoll_core::hpa::{
+    Hpa, MetricTarget, Note, Seen, Shape, TargetFacts, Verdict, Why, convert, judge, write_sync,
+};
+use plimsoll_core::profile::HpaMode;
+
+use crate::metrics::HpaState;
+
+/// What a look found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Look {
+    /// How it stands once what is wanted is written.
+    pub(super) state: HpaState,
+    /// What the keeper's annotation is to be; nothing if all is well.
+    pub(super) wanted: Option<Wanted>,
+    /// What is done by that, and what cannot be done.
+    pub(super) notes: Vec<Note>,
+    /// The mode that its targets are in the hands of, where it is not that of the keeper.
+    pub(super) mode: Option<HpaMode>,
+}
+
+/// What the keeper's annotation is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// This text, for the webhook to act on.
+    Text(String),
+    /// Gone: it was left behind, and there is nothing to be done.
+    Nothing,
+}
+
+/// Looks at an autoscaler and the pods that it is about.
+pub(super) fn look(
+    hpa: &Hpa,
+    pods: &[(Arc<Shape>, u64)],
+    template: Option<&Shape>,
+    context: &Context<'_>,
+) -> Look {
+    if context.settings.excluded_namespaces.contains(&hpa.namespace) {
+        // The webhook leaves it alone too.
+        return Look { state: HpaState::Native, wanted: None, notes: Vec::new(), mode: None };
+    }
+    let seen: Vec<_> = pods.iter().map(|(shape, pods)| Seen { shape, pods: *pods }).collect();
+    let verdict = judge(hpa, &TargetFacts { pods: &seen, template }, context);
+    let conversion = convert(hpa, None, &verdict);
+    let record = conversion.record.as_ref();
+    let is_changed = !conversion.changes.is_empty()
+        || record.is_some_and(|record| record.write().as_deref() != hpa.original.as_deref());
+    let text = if is_changed { write_sync(&verdict) } else { None };
+    let wanted = text.map(Wanted::Text).or_else(|| hpa.sync.as_ref().map(|_| Wanted::Nothing));
+    let has = |is: fn(&Note) -> bool| conversion.notes.iter().any(is);
+    let is_converted = record.is_some_and(|record| !record.0.is_empty());
+    let state = match &verdict {
+        _ if has(|note| matches!(note, Note::Unreadable { .. })) => HpaState::Unreadable,
+        Verdict::Unknown => HpaState::Unknown,
+        Verdict::Convert(_) if has(Note::is_warning) => HpaState::Incomplete,
+        Verdict::Convert(_) if is_converted => HpaState::Converted,
+        Verdict::Convert(_) | Verdict::Restore(_) => HpaState::Native,
+    };
+    let mode = match verdict {
+        Verdict::Restore(Why::Mode(mode)) if has_utilization(hpa) => Some(mode),
+        _ => None,
+    };
+    Look { state, wanted, notes: conversion.notes, mode }
+}
+
+fn has_utilization(hpa: &Hpa) -> bool {
+    hpa.metrics
+        .iter()
+        .any(|metric| metric.key.is_some() && matches!(metric.target, MetricTarget::Utilization(_)))
+}
