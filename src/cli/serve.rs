@@ -190,8 +190,7 @@ async fn serve(
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
-    tasks.spawn("certificates", polling);
+    tasks.spawn("certificates", Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone()));
 
     let snapshots = Arc::new(Snapshots::new(Arc::clone(&metrics)));
     let live = Live {
