@@ -47,12 +47,11 @@ pub(super) fn look(
     let verdict = judge(hpa, &TargetFacts { pods: &seen, template }, context);
     let conversion = convert(hpa, None, &verdict);
     let record = conversion.record.as_ref();
-    let is_changed = !conversion.changes.is_empty()
-        || record.is_some_and(|record| record.write().as_deref() != hpa.original.as_deref());
+    let is_changed = !conversion.changes.is_empty() || record.is_some();
     let text = if is_changed { write_sync(&verdict) } else { None };
     let wanted = text.map(Wanted::Text).or_else(|| hpa.sync.as_ref().map(|_| Wanted::Nothing));
     let has = |is: fn(&Note) -> bool| conversion.notes.iter().any(is);
-    let is_converted = record.is_some_and(|record| !record.0.is_empty());
+    let is_converted = record.map_or(hpa.original.is_some(), |record| !record.0.is_empty());
     let state = match &verdict {
         _ if has(|note| matches!(note, Note::Unreadable { .. })) => HpaState::Unreadable,
         Verdict::Unknown => HpaState::Unknown,
