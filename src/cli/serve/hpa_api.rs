@@ -6,16 +6,14 @@ use std::sync::Arc;
 use kube::Client;
 use plimsoll_core::hpa::HpaPod;
 
-use super::tasks::Tasks;
+use super::process::Process;
 use super::{CliError, bind, server_options, tls_options};
 use crate::cluster::{self, Events, News, reference};
 use crate::config::Config;
-use crate::hpa::api::{Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World, serve};
-use crate::hpa::{self, Pods};
+use crate::hpa::Pods;
+use crate::hpa::api::{self, Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World};
 use crate::server::tls::wall_clock;
-use crate::server::{
-    CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
-};
+use crate::server::{CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, TlsOptions};
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
@@ -41,17 +39,14 @@ impl PodTable for Known {
 
 /// Opens the listener and serves where it is wanted. The address that was bound.
 pub(super) async fn start(
-    config: &Config,
-    shared: &hpa::run::Parts,
+    process: &Process,
     client: &Client,
-    readiness: &Readiness,
-    shutdown: &Shutdown,
-    tasks: &Tasks,
+    pods: &Pods,
 ) -> Result<Option<SocketAddr>, CliError> {
+    let Process { config, snapshots, settings, readiness, metrics, shutdown, tasks, .. } = process;
     if !config.hpa.serves_metrics() {
         return Ok(None);
     }
-    let metrics = &shared.metrics;
     let certificates =
         CertificateStore::open_for(tls(config), wall_clock(), metrics.hpa_api_listener().clone())
             .map_err(|error| CliError::Usage(format!("hpa.api: {error}")))?;
@@ -65,8 +60,11 @@ pub(super) async fn start(
         cluster::configuration(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
             .await
             .map_err(|error| CliError::Usage(error.to_string()))?;
+    let table = pods.clone();
+    let (watching, counting, cancelled) = (client.clone(), Arc::clone(metrics), tasks.cancelled());
+    tasks.spawn("pods", async move { table.follow(watching, counting, cancelled).await });
 
-    let api = &config.hpa.api;
+    let hpa = &config.hpa.api;
     let parts = Parts {
         served: Served { metrics: config.hpa.shim.enabled, external: config.hpa.external.enabled },
         options: ServerOptions { address, concurrency: CONCURRENCY, ..server_options(config) },
@@ -74,17 +72,17 @@ pub(super) async fn start(
         client: client.clone(),
         credentials,
         upstream: UpstreamOptions {
-            address: api.upstream.clone(),
-            ca: api.upstream_ca.clone(),
-            insecure_skip_verify: api.upstream_insecure_skip_verify,
-            timeout: api.upstream_timeout,
+            address: hpa.upstream.clone(),
+            ca: hpa.upstream_ca.clone(),
+            insecure_skip_verify: hpa.upstream_insecure_skip_verify,
+            timeout: hpa.upstream_timeout,
         },
-        identities: api.identities.clone(),
-        front_proxy_interval: api.front_proxy_interval,
+        identities: hpa.identities.clone(),
+        front_proxy_interval: hpa.front_proxy_interval,
         world: World {
-            pods: Arc::new(Known { pods: shared.pods.clone(), readiness: readiness.clone() }),
-            objects: shared.snapshots.current(),
-            settings: Arc::clone(&shared.settings),
+            pods: Arc::new(Known { pods: pods.clone(), readiness: readiness.clone() }),
+            objects: snapshots.current(),
+            settings: Arc::clone(settings),
         },
         tell: tell(client.clone()),
         readiness: readiness.condition("front proxy"),
@@ -92,7 +90,7 @@ pub(super) async fn start(
     };
     let (shutdown, cancelled) = (shutdown.clone(), tasks.cancelled());
     tasks.spawn("aggregated API", async move {
-        match serve(listener, parts, shutdown).await {
+        match api::serve(listener, parts, shutdown).await {
             // It may be done before the admission server is; only that one ends the process.
             Ok(()) => cancelled.cancelled().await,
             Err(error) => tracing::error!(%error, "the aggregated API server cannot serve"),
