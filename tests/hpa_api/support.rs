@@ -237,7 +237,9 @@ impl Running {
         upstream: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let metrics = Arc::new(Metrics::new("test"));
-        let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
+        let source = CertificateSource::Ephemeral {
+            names: vec!["localhost".to_owned(), "plimsoll.plimsoll-system.svc".to_owned()],
+        };
         let tls = TlsOptions { source, client_auth: ClientAuth::Unjudged, tls13_only: false, http2: false };
         let certificates =
             CertificateStore::open_for(tls, wall_clock(), metrics.hpa_api_listener().clone()).unwrap();
@@ -303,6 +305,15 @@ impl Running {
         };
         until("the front proxy was looked for", || running.readiness.missing().is_empty()).await;
         running
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The authority of the server's certificate.
+    pub(crate) fn ca(&self) -> &str {
+        &self.ca
     }
 
     /// Puts objects into the snapshot.
