@@ -234,7 +234,7 @@ async fn serve(
             pods: hpa::Pods::default(),
             metrics: Arc::clone(&metrics),
         };
-        start_autoscalers(parts, client, &readiness, &tasks);
+        start_autoscalers(parts, client, &tasks);
     }
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
@@ -323,13 +323,13 @@ async fn start_cluster(
 }
 
 /// The table of pods, and the part of the keeping of autoscalers that one replica does for all.
-fn start_autoscalers(parts: hpa::run::Parts, client: &Client, readiness: &Readiness, tasks: &Tasks) {
+fn start_autoscalers(parts: hpa::run::Parts, client: &Client, tasks: &Tasks) {
     if parts.config.serves_metrics() {
         let (pods, metrics) = (parts.pods.clone(), Arc::clone(&parts.metrics));
         let (client, cancelled) = (client.clone(), tasks.cancelled());
         tasks.spawn("pods", async move { pods.follow(client, metrics, cancelled).await });
     }
-    let leading = hpa::run::lead(client.clone(), parts, readiness.clone(), tasks.cancelled());
+    let leading = hpa::run::lead(client.clone(), parts, tasks.cancelled());
     tasks.spawn("hpa leader", leading);
 }
 
