@@ -340,6 +340,62 @@ fn the_component_turns_quota_on() {
     assert_eq!(*patch, json!({"name": variable, "value": "true"}));
 }
 
+/// What the aggregated API server calls is what its components grant; each is complete without the other.
+#[test]
+fn rights_of_the_aggregated_api_are_those_in_use() {
+    let right = |group: &str, resource: &str, verb: &str| [group, resource, verb, ""].map(str::to_owned);
+    let used = BTreeSet::from([
+        right("", "pods", "list"),
+        right("", "pods", "watch"),
+        right("authentication.k8s.io", "tokenreviews", "create"),
+        right("authorization.k8s.io", "subjectaccessreviews", "create"),
+        right("metrics.k8s.io", "nodes", "get"),
+        right("metrics.k8s.io", "nodes", "list"),
+        right("metrics.k8s.io", "pods", "get"),
+        right("metrics.k8s.io", "pods", "list"),
+    ]);
+    for name in ["hpa-shim", "hpa-external"] {
+        assert_eq!(rights(&component(name, "ClusterRole")[0]), used, "{name}");
+        let binding = component(name, "RoleBinding")[0].clone();
+        assert_eq!(binding["metadata"]["namespace"], "kube-system", "{name}");
+        assert_eq!(binding["roleRef"]["name"], "extension-apiserver-authentication-reader", "{name}");
+        for kind in ["ClusterRole", "ClusterRoleBinding", "RoleBinding", "NetworkPolicy"] {
+            assert_eq!(component(name, kind)[0]["metadata"]["name"], format!("plimsoll-{name}"), "{name}");
+        }
+    }
+}
+
+/// Whether the way in which the components turn the aggregated API on is one that works.
+#[test]
+fn the_components_turn_the_aggregated_api_on() {
+    for (name, setting) in [("hpa-shim", "hpa.shim.enabled"), ("hpa-external", "hpa.external.enabled")] {
+        let deployment = component(name, "Deployment")[0].clone();
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let set =
+            |setting: &str| json!({"name": plimsoll::config::environment_name(setting), "value": "true"});
+        assert_eq!(
+            container["env"],
+            json!([set(setting), set("hpa.api.upstreamInsecureSkipVerify")]),
+            "{name}"
+        );
+        let tree = json!({"hpa": {
+            name.trim_start_matches("hpa-"): {"enabled": true}, "api": {"upstreamInsecureSkipVerify": true},
+        }});
+        let config = plimsoll::config::check_tree(Path::new("none"), tree.as_object().unwrap().clone());
+        let port = config.unwrap().config.hpa.api.address.port();
+        let service = component(name, "Service")[0].clone();
+        let policy = component(name, "NetworkPolicy")[0].clone();
+        for (rule, got) in [
+            ("container", &container["ports"][0]["containerPort"]),
+            ("Service", &service["spec"]["ports"][0]["port"]),
+            ("NetworkPolicy", &policy["spec"]["ingress"][0]["ports"][0]["port"]),
+        ] {
+            assert_eq!(*got, json!(port), "{name}: {rule}");
+        }
+        assert_eq!(service["spec"]["ports"][0]["targetPort"], container["ports"][0]["name"]);
+    }
+}
+
 /// Whether the component takes away all that is there for autoscalers.
 #[test]
 fn the_component_leaves_autoscalers_alone() {
@@ -487,6 +543,11 @@ mod snapshots {
     #[test]
     fn hpa_off() {
         compare("tests/fixtures/kustomize/hpa-off", "hpa-off");
+    }
+
+    #[test]
+    fn aggregated_api() {
+        compare("tests/fixtures/kustomize/hpa-shim", "hpa-shim");
     }
 
     #[test]

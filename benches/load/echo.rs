@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -34,7 +33,7 @@ async fn serve(folder: &Path, json: bool) -> anyhow::Result<()> {
         tls13_only: false,
         http2: false,
     };
-    let certificates = CertificateStore::open(tls, wall_clock(), Arc::new(Metrics::new("echo")))?;
+    let certificates = CertificateStore::open(tls, wall_clock(), &Metrics::new("echo"))?;
     std::fs::write(folder.join(CA_FILE), certificates.ca_pem().context("no CA")?)?;
     let acceptor = TlsAcceptor::from(certificates.server_config());
     let listener = TcpListener::bind("127.0.0.1:0").await?;

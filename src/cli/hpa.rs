@@ -1,5 +1,6 @@
 //! `plimsoll hpa`: autoscalers, what they see, and how they are put back.
 
+mod apiservice;
 mod explain;
 mod plan;
 mod report;
@@ -33,6 +34,7 @@ pub(super) struct Args {
 enum What {
     Explain(explain::Args),
     Restore(restore::Args),
+    Apiservice(apiservice::Args),
 }
 
 /// How the cluster is reached.
@@ -74,6 +76,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     match &args.what {
         What::Explain(args) => explain::run(args, ctx),
         What::Restore(args) => restore::run(args, ctx),
+        What::Apiservice(args) => apiservice::run(args, ctx),
     }
 }
 

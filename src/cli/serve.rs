@@ -1,6 +1,7 @@
 //! `plimsoll serve`: wires the parts of the server together.
 
 mod files;
+mod hpa_api;
 mod tasks;
 
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
-use crate::hpa;
+use crate::hpa::{self, Pods};
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
 use crate::quota::content::Latest;
@@ -171,7 +172,7 @@ async fn serve(
     let readiness = Readiness::new(shutdown.clone());
     let tasks = Tasks::new(readiness.clone());
 
-    let certificates = CertificateStore::open(tls_options(&config), wall_clock(), Arc::clone(&metrics))
+    let certificates = CertificateStore::open(tls_options(&config), wall_clock(), &metrics)
         .map_err(|error| CliError::Usage(with_way_out(&error)))?;
     if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
         files::write(path, ca)?;
@@ -225,16 +226,17 @@ async fn serve(
         }
         _ => None,
     };
+    let pods = Pods::default();
     if let Some(client) = client.as_ref().filter(|_| config.hpa.enabled) {
         let parts = hpa::run::Parts {
             config: config.hpa.clone(),
             own_namespace: config.admission.own_namespace.clone(),
             snapshots: Arc::clone(&snapshots),
             settings: Arc::clone(&live.settings),
-            pods: hpa::Pods::default(),
+            pods: pods.clone(),
             metrics: Arc::clone(&metrics),
         };
-        start_autoscalers(parts, client, &tasks);
+        tasks.spawn("hpa leader", hpa::run::lead(client.clone(), parts, tasks.cancelled()));
     }
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
@@ -244,12 +246,33 @@ async fn serve(
         Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
             .with_quota(door)
             .with_autoscalers(config.hpa.enabled);
+    let hpa_api_address = match &client {
+        Some(client) => {
+            let shared = hpa_api::Shared {
+                config: &config,
+                client,
+                pods: &pods,
+                snapshots: &snapshots,
+                settings: &live.settings,
+                readiness: &readiness,
+                metrics: &metrics,
+                shutdown: &shutdown,
+            };
+            hpa_api::start(shared, &tasks).await?
+        }
+        None => None,
+    };
     let observer = ReloadCounter(Arc::clone(&metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
     tasks.spawn("reload", live.follow(changed));
 
-    let ports = Ports { admission: admission_address, probes: probes_address, api: api_address };
+    let ports = Ports {
+        admission: admission_address,
+        probes: probes_address,
+        api: api_address,
+        hpa_api: hpa_api_address,
+    };
     let said =
         tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
 
@@ -320,17 +343,6 @@ async fn start_cluster(
     );
     tasks.spawn("watches", watches);
     Ok(client)
-}
-
-/// The table of pods, and the part of the keeping of autoscalers that one replica does for all.
-fn start_autoscalers(parts: hpa::run::Parts, client: &Client, tasks: &Tasks) {
-    if parts.config.serves_metrics() {
-        let (pods, metrics) = (parts.pods.clone(), Arc::clone(&parts.metrics));
-        let (client, cancelled) = (client.clone(), tasks.cancelled());
-        tasks.spawn("pods", async move { pods.follow(client, metrics, cancelled).await });
-    }
-    let leading = hpa::run::lead(client.clone(), parts, tasks.cancelled());
-    tasks.spawn("hpa leader", leading);
 }
 
 /// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.
@@ -469,6 +481,7 @@ async fn say_when_ready(
         admission = %ports.admission,
         probes = %ports.probes,
         api = ports.api.map(tracing::field::display),
+        hpa_api = ports.hpa_api.map(tracing::field::display),
         version = env!("CARGO_PKG_VERSION"),
         milliseconds,
         "ready"

@@ -45,19 +45,26 @@ pub enum ConnectError {
 /// # Errors
 /// What is missing or wrong, and what would be right.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
+    client(configuration(kubeconfig, context).await?)
+}
+
+/// The address and the credentials that [`connect`] makes a client of.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, ConnectError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match (kubeconfig, context) {
+    match (kubeconfig, context) {
         (Some(path), _) => {
             let failed = |reason| ConnectError::File { path: path.to_owned(), reason: Box::new(reason) };
             let file = Kubeconfig::read_from(path).map_err(failed)?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(failed)?
+            Config::from_custom_kubeconfig(file, &options).await.map_err(failed)
         }
         (None, Some(context)) => Config::from_kubeconfig(&options).await.map_err(|reason| {
             ConnectError::Context { context: context.to_owned(), reason: Box::new(reason) }
-        })?,
-        (None, None) => Config::infer().await.map_err(|error| ConnectError::Nothing(Box::new(error)))?,
-    };
-    client(config)
+        }),
+        (None, None) => Config::infer().await.map_err(|error| ConnectError::Nothing(Box::new(error))),
+    }
 }
 
 /// A client for an API server that is known already.

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::backoff::chance;
-pub use self::client::{ConnectError, client, connect};
+pub use self::client::{ConnectError, client, configuration, connect};
 pub use self::election::{Leadership, LeadershipOptions, identity, lease_name, stand_still};
 pub(crate) use self::events::reference;
 pub use self::events::{Events, News};

@@ -250,6 +250,9 @@ impl Config {
             );
             check.refuse("tls.clientCa", message);
         }
+        if self.hpa.serves_metrics() {
+            self.hpa.api.check_together(check, &self.tls);
+        }
         if self.tls.source == TlsSource::Ephemeral && self.tls.names.is_empty() {
             check.refuse(
                 "tls.names",

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::check::Check;
 use super::checked::{MILLISECOND, MINUTE, SECOND};
+use super::hpa_api::{self, HpaApi};
 use super::raw::RawHpa;
 use super::units::duration_text;
 
@@ -29,6 +30,8 @@ pub struct Hpa {
     pub shim: Shim,
     /// Metrics of our own.
     pub external: External,
+    /// The server that answers for both.
+    pub api: HpaApi,
 }
 
 /// `metrics.k8s.io` with usage that is scaled for the autoscaler's controller.
@@ -113,6 +116,7 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawHpa) -> Hpa {
         writes_per_second: check.count("hpa.writesPerSecond", &raw.writes_per_second, 1..=1000),
         shim: Shim { enabled: check.flag("hpa.shim.enabled", &raw.shim.enabled) },
         external: External { enabled: check.flag("hpa.external.enabled", &raw.external.enabled) },
+        api: hpa_api::check(check, &raw.api),
     };
     if check.count_noted() == noted {
         hpa.check_together(check);

@@ -7,6 +7,7 @@ mod check;
 mod checked;
 mod error;
 mod hpa;
+mod hpa_api;
 mod keys;
 mod layers;
 mod profiles;
@@ -29,6 +30,7 @@ pub use checked::{
 };
 pub use error::{ConfigErrors, Origin, Violation};
 pub use hpa::{External, Hpa, Shim};
+pub use hpa_api::HpaApi;
 pub use keys::environment_name;
 pub(crate) use keys::nearest;
 pub use layers::{Flag, Sources};

@@ -206,6 +206,7 @@ section! {
     } with {
         shim: RawShim,
         external: RawExternal,
+        api: RawHpaApi,
     }
 }
 
@@ -220,6 +221,24 @@ section! {
     /// `custom.metrics.k8s.io` and `external.metrics.k8s.io`.
     RawExternal {
         enabled: false,
+    }
+}
+
+section! {
+    /// The aggregated API server.
+    RawHpaApi {
+        address: "0.0.0.0:8445",
+        certificate: null,
+        key: null,
+        upstream: "https://metrics-server.kube-system.svc:443",
+        upstream_ca: null,
+        upstream_insecure_skip_verify: false,
+        upstream_timeout: "5s",
+        identities: [
+            "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
+            "system:kube-controller-manager"
+        ],
+        front_proxy_interval: "5s",
     }
 }
 

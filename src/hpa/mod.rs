@@ -3,6 +3,8 @@
 //! [`run`] elects the one replica that keeps autoscalers; [`Pods`] is the table of pods that it, and whoever serves
 //! metrics, decides by.
 
+pub mod api;
+pub mod apiservice;
 mod calls;
 mod keeper;
 mod look;

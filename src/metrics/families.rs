@@ -9,8 +9,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 use super::labels::{
-    AdmissionLabels, CodeLabel, KindLabel, NamespaceRead, NamespaceReadLabel, ProfileLabel, ProfileState,
-    ReasonLabel, ReloadLabel, ReloadResult, StageLabel,
+    AdmissionLabels, KindLabel, NamespaceRead, NamespaceReadLabel, ProfileLabel, ProfileState, ReasonLabel,
+    ReloadLabel, ReloadResult, StageLabel,
 };
 use super::snapshot_age::SnapshotAges;
 use crate::server::Stage;
@@ -119,55 +119,6 @@ impl AdmissionFamilies {
     }
 }
 
-/// What happens on the way to admission: sockets, TLS, HTTP.
-#[derive(Debug)]
-pub(super) struct ListenerFamilies {
-    pub(super) http_rejected: Family<CodeLabel, Counter>,
-    pub(super) connections: IntGauge,
-    pub(super) connections_accepted: Counter,
-    pub(super) connection_limit_waits: Counter,
-    pub(super) accept_errors: Counter,
-    pub(super) handshake_failures: Counter,
-    pub(super) not_after: IntGauge,
-    pub(super) reloads: Family<ReloadLabel, Counter>,
-}
-
-impl ListenerFamilies {
-    pub(super) fn register(r: &mut Registry) -> Self {
-        let http_rejected: Family<CodeLabel, Counter> =
-            register(r, "http_rejected", "HTTP requests refused before admission, by status code");
-        for code in [400, 404, 405, 408, 413, 415, 431] {
-            http_rejected.get_or_create_owned(&CodeLabel { code });
-        }
-        Self {
-            http_rejected,
-            connections: register(r, "connections", "Open connections of the admission listener"),
-            connections_accepted: register(
-                r,
-                "connections_accepted",
-                "Connections accepted by the admission listener",
-            ),
-            connection_limit_waits: register(
-                r,
-                "connection_limit_waits",
-                "Times the listener stopped accepting because the connection limit was reached",
-            ),
-            accept_errors: register(r, "accept_errors", "Errors while accepting connections"),
-            handshake_failures: register(
-                r,
-                "tls_handshake_failures",
-                "TLS handshakes that failed or took too long",
-            ),
-            not_after: register(
-                r,
-                "tls_certificate_not_after_seconds",
-                "End of validity of the served certificate, in seconds since the epoch",
-            ),
-            reloads: reloads(r, "tls_reloads", "Attempts to take up a new certificate, by result"),
-        }
-    }
-}
-
 /// What the server works with: configuration and snapshots.
 #[derive(Debug)]
 pub(super) struct StateFamilies {
@@ -221,7 +172,7 @@ impl StateFamilies {
     }
 }
 
-fn reloads(r: &mut Registry, name: &str, help: &str) -> Family<ReloadLabel, Counter> {
+pub(super) fn reloads(r: &mut Registry, name: &str, help: &str) -> Family<ReloadLabel, Counter> {
     let family: Family<ReloadLabel, Counter> = register(r, name, help);
     for &result in ReloadResult::ALL {
         family.get_or_create_owned(&ReloadLabel { result });

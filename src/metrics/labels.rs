@@ -310,3 +310,97 @@ pub(super) struct TreeLabels {
     pub(super) tree: String,
     pub(super) resource: String,
 }
+
+label_values! {
+    /// What a request to the aggregated API server is about.
+    ApiGroup {
+        /// `metrics.k8s.io`.
+        Metrics = "metrics",
+        /// `custom.metrics.k8s.io`.
+        Custom = "custom",
+        /// `external.metrics.k8s.io`.
+        External = "external",
+        /// Something that is not served here.
+        Other = "other",
+    }
+}
+
+label_values! {
+    /// How a request to the aggregated API server ended.
+    ApiOutcome {
+        /// With what was asked for.
+        Ok = "ok",
+        /// With an answer of metrics-server that is no success.
+        Upstream = "upstream",
+        /// It asked for what there is not, or asked wrongly.
+        Refused = "refused",
+        /// Nobody knows who asked.
+        Unauthenticated = "unauthenticated",
+        /// Whoever asked has no right to it.
+        Forbidden = "forbidden",
+        /// It cannot be answered now.
+        Unavailable = "unavailable",
+        /// There were too many at the same time.
+        Shed = "shed",
+        /// A panic was caught.
+        Error = "error",
+    }
+}
+
+label_values! {
+    /// Why metrics-server brought nothing to pass on.
+    UpstreamError {
+        /// No connection, or it broke.
+        NoAnswer = "no_answer",
+        /// It took too long.
+        Timeout = "timeout",
+        /// It does not know us, or we have no right.
+        Credentials = "credentials",
+        /// The answer is too large.
+        TooLarge = "too_large",
+        /// The answer is not what was asked for.
+        BadAnswer = "bad_answer",
+    }
+}
+
+label_values! {
+    /// What became of the usage of a resource in an answer to the autoscaler's controller.
+    ScaleOutcome {
+        /// It was scaled.
+        Scaled = "scaled",
+        /// Nothing is lowered, so there is nothing to scale.
+        NotLowered = "not_lowered",
+        /// The profile or the configuration has another way for these pods.
+        OtherMode = "other_mode",
+        /// An autoscaler of these pods has a target in absolute terms.
+        AverageValue = "average_value",
+        /// Autoscalers of these pods look at it in ways that need different factors.
+        Mixed = "mixed",
+        /// A pod does not say what its usage is meant against.
+        NoBase = "no_base",
+        /// None of the pods is known.
+        UnknownPods = "unknown_pods",
+    }
+}
+
+label_values! {
+    /// What the API server is asked about a request to the aggregated API server.
+    ReviewKind {
+        /// Whose token it is.
+        Token = "token",
+        /// Whether there is a right.
+        Access = "access",
+    }
+}
+
+label_values! {
+    /// How such a review ended.
+    ReviewResult {
+        /// Yes.
+        Allowed = "allowed",
+        /// No.
+        Denied = "denied",
+        /// There was no answer.
+        Error = "error",
+    }
+}

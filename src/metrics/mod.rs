@@ -5,7 +5,9 @@
 
 mod families;
 mod hpa;
+mod hpa_api;
 mod labels;
+mod listener;
 mod process;
 mod quota;
 mod recommender;
@@ -17,16 +19,18 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use self::families::{AdmissionFamilies, FloatCounter, IntGauge, ListenerFamilies, StateFamilies};
+use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
 use self::hpa::HpaFamilies;
+use self::hpa_api::HpaApiFamilies;
 use self::labels::{
-    AdmissionLabels, CodeLabel, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel,
-    VersionLabel,
+    AdmissionLabels, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel, VersionLabel,
 };
 pub use self::labels::{
-    ClaimEvent, EvictionResult, HpaOutcome, HpaState, HpaWrite, LedgerWrite, NamespaceRead, Operation,
-    ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, SampleOutcome, WriteResult,
+    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, HpaOutcome, HpaState, HpaWrite, LedgerWrite,
+    NamespaceRead, Operation, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind,
+    ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WriteResult,
 };
+pub use self::listener::ListenerMetrics;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
@@ -40,11 +44,12 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 pub struct Metrics {
     registry: Registry,
     admission: AdmissionFamilies,
-    listener: ListenerFamilies,
+    listener: ListenerMetrics,
     state: StateFamilies,
     recommender: RecommenderFamilies,
     quota: QuotaFamilies,
     hpa: HpaFamilies,
+    hpa_api: HpaApiFamilies,
 }
 
 impl Metrics {
@@ -59,12 +64,13 @@ impl Metrics {
         let r = registry.sub_registry_with_prefix("plimsoll");
         r.register("build", "The running version", Info::new(VersionLabel { version: version.to_owned() }));
         let admission = AdmissionFamilies::register(r);
-        let listener = ListenerFamilies::register(r);
+        let listener = ListenerMetrics::register(r, "", "admission");
         let state = StateFamilies::register(r);
         let recommender = RecommenderFamilies::register(r);
         let quota = QuotaFamilies::register(r);
         let hpa = HpaFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa }
+        let hpa_api = HpaApiFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
@@ -119,41 +125,10 @@ impl Metrics {
         add(&self.admission.after_memory, after_bytes);
     }
 
-    /// Counts an HTTP request that was refused with `code` before admission saw it.
-    pub fn http_rejected(&self, code: http::StatusCode) {
-        self.listener.http_rejected.get_or_create(&CodeLabel { code: code.as_u16() }).inc();
-    }
-
-    /// Counts an accepted connection, and counts it as open until the guard is dropped.
+    /// What the listener for admission counts.
     #[must_use]
-    pub fn connection(&self) -> GaugeGuard {
-        self.listener.connections_accepted.inc();
-        GaugeGuard::new(&self.listener.connections)
-    }
-
-    /// Counts that accepting stopped because the connection limit was reached.
-    pub fn connection_limit_wait(&self) {
-        self.listener.connection_limit_waits.inc();
-    }
-
-    /// Counts an error of the listening socket.
-    pub fn accept_error(&self) {
-        self.listener.accept_errors.inc();
-    }
-
-    /// Counts a TLS handshake that failed or took too long.
-    pub fn tls_handshake_failure(&self) {
-        self.listener.handshake_failures.inc();
-    }
-
-    /// Notes the end of validity of the served certificate, in seconds since the epoch.
-    pub fn tls_not_after(&self, seconds: i64) {
-        self.listener.not_after.set(seconds);
-    }
-
-    /// Counts an attempt to take up changed certificate files.
-    pub fn tls_reload(&self, result: ReloadResult) {
-        self.listener.reloads.get_or_create(&ReloadLabel { result }).inc();
+    pub const fn listener(&self) -> &ListenerMetrics {
+        &self.listener
     }
 
     /// Counts an attempt to take up a changed configuration. After a success also call

@@ -11,10 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::handler::Handler;
 use super::service::Service;
 use super::tls::CertificateStore;
 use super::{Admission, ServerOptions, Shutdown, connection};
-use crate::metrics::Metrics;
+use crate::metrics::{ListenerMetrics, Metrics};
 
 /// How long the last connections are taken out of the backlog before the listener closes.
 const LAST_ACCEPT: Duration = Duration::from_millis(10);
@@ -77,7 +78,20 @@ pub async fn serve<A: Admission>(
     metrics: Arc<Metrics>,
     shutdown: Shutdown,
 ) -> Result<(), ServerError> {
-    serve_from(listener, tls, options, admission, metrics, shutdown).await
+    serve_from(listener, tls, Service::new(admission, options, metrics, shutdown)).await
+}
+
+/// The same for any handler.
+///
+/// # Errors
+///
+/// As [`serve`].
+pub(crate) async fn serve_with(
+    listener: TcpListener,
+    tls: Arc<CertificateStore>,
+    handler: impl Handler,
+) -> Result<(), ServerError> {
+    serve_from(listener, tls, handler).await
 }
 
 /// What connections come from; tests put errors in between.
@@ -91,14 +105,14 @@ impl Accept for TcpListener {
     }
 }
 
-async fn serve_from<A: Admission>(
+async fn serve_from<H: Handler>(
     listener: impl Accept,
     tls: Arc<CertificateStore>,
-    options: Arc<ServerOptions>,
-    admission: Arc<A>,
-    metrics: Arc<Metrics>,
-    shutdown: Shutdown,
+    handler: H,
 ) -> Result<(), ServerError> {
+    let options = handler.options().clone();
+    let (metrics, shutdown) = (handler.counts().clone(), handler.shutdown().clone());
+    let name = handler.name();
     for (option, value) in
         [("concurrency", options.concurrency), ("max_connections", options.max_connections)]
     {
@@ -108,7 +122,7 @@ async fn serve_from<A: Admission>(
     }
     let permits = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
     let connections = Connections {
-        service: Service::new(admission, Arc::clone(&options), Arc::clone(&metrics), shutdown.clone()),
+        handler,
         tls,
         tasks: TaskTracker::new(),
         closing: CancellationToken::new(),
@@ -141,7 +155,7 @@ async fn serve_from<A: Admission>(
             }
             Err(error) => {
                 metrics.accept_error();
-                backoff.pause(&error, "admission").await;
+                backoff.pause(&error, name).await;
             }
         }
     }
@@ -160,7 +174,10 @@ async fn serve_from<A: Admission>(
 }
 
 /// The right to open one more connection. Waiting leaves further clients in the backlog of the socket.
-async fn connection_permit(permits: &Arc<Semaphore>, metrics: &Metrics) -> Option<OwnedSemaphorePermit> {
+async fn connection_permit(
+    permits: &Arc<Semaphore>,
+    metrics: &ListenerMetrics,
+) -> Option<OwnedSemaphorePermit> {
     if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
         return Some(permit);
     }
@@ -170,8 +187,8 @@ async fn connection_permit(permits: &Arc<Semaphore>, metrics: &Metrics) -> Optio
 }
 
 /// The open connections.
-struct Connections<A> {
-    service: Service<A>,
+struct Connections<H> {
+    handler: H,
     tls: Arc<CertificateStore>,
     tasks: TaskTracker,
     /// Says that connections should end as soon as they are idle.
@@ -180,14 +197,14 @@ struct Connections<A> {
     cut: CancellationToken,
 }
 
-impl<A: Admission> Connections<A> {
+impl<H: Handler> Connections<H> {
     fn spawn(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
-        let open = self.service.metrics().connection();
-        let (service, tls) = (self.service.clone(), Arc::clone(&self.tls));
+        let open = self.handler.counts().connection();
+        let (handler, tls) = (self.handler.clone(), Arc::clone(&self.tls));
         let (closing, cut) = (self.closing.clone(), self.cut.clone());
         self.tasks.spawn(async move {
             tokio::select! {
-                () = connection::run(stream, &tls, service, &closing) => {}
+                () = connection::run(stream, &tls, handler, &closing) => {}
                 () = cut.cancelled() => {}
             }
             drop((permit, open));
@@ -276,13 +293,16 @@ mod tests {
         let metrics = Arc::new(Metrics::new("test"));
         let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
         let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
-        let tls = CertificateStore::open(tls, wall_clock(), Arc::clone(&metrics)).unwrap();
+        let tls = CertificateStore::open(tls, wall_clock(), &metrics).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let failing = Failing { listener, failures: AtomicU32::new(0) };
         let (options, shutdown) = (Arc::new(ServerOptions::default()), Shutdown::new());
-        let server =
-            serve_from(failing, tls, options, Arc::new(Never), Arc::clone(&metrics), shutdown.clone());
+        let server = serve_from(
+            failing,
+            tls,
+            Service::new(Arc::new(Never), options, Arc::clone(&metrics), shutdown.clone()),
+        );
         let client = async {
             for _ in 0..2 {
                 let mut stream = TcpStream::connect(address).await.unwrap();
@@ -305,7 +325,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new("test"));
         let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
         let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
-        let tls = CertificateStore::open(tls, wall_clock(), Arc::clone(&metrics)).unwrap();
+        let tls = CertificateStore::open(tls, wall_clock(), &metrics).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let options = Arc::new(ServerOptions { concurrency: 0, ..ServerOptions::default() });
         let error =

@@ -17,10 +17,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::Admission;
 use super::activity::{Activity, Expiry};
+use super::handler::{Handler, Peer};
 use super::io::Io;
-use super::service::Service;
 use super::tls::CertificateStore;
 
 /// How long the end of a connection may take once it is idle.
@@ -32,10 +31,10 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 const READ_BUFFER: usize = 64 * 1024;
 
 /// Serves one accepted socket. Ends early, and gracefully, when `closing` is cancelled.
-pub(super) async fn run<A: Admission>(
+pub(super) async fn run<H: Handler>(
     tcp: TcpStream,
     tls: &CertificateStore,
-    service: Service<A>,
+    service: H,
     closing: &CancellationToken,
 ) {
     // Answers are small; waiting to fill a packet only delays them.
@@ -43,17 +42,20 @@ pub(super) async fn run<A: Admission>(
         tracing::debug!(%error, "TCP_NODELAY not set");
     }
     let Some(stream) = handshake(tcp, tls, &service).await else { return };
-    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        http2(stream, service, closing).await;
+    let session = stream.get_ref().1;
+    let shown = session.peer_certificates().unwrap_or_default();
+    let peer = Arc::new(Peer { certificates: shown.iter().map(|one| one.clone().into_owned()).collect() });
+    if session.alpn_protocol() == Some(b"h2") {
+        http2(stream, service, peer, closing).await;
     } else {
-        http1(stream, service, closing).await;
+        http1(stream, service, peer, closing).await;
     }
 }
 
-async fn handshake<A: Admission>(
+async fn handshake<H: Handler>(
     tcp: TcpStream,
     tls: &CertificateStore,
-    service: &Service<A>,
+    service: &H,
 ) -> Option<TlsStream<TcpStream>> {
     let accept = TlsAcceptor::from(tls.server_config()).accept(tcp);
     let problem = match tokio::time::timeout(service.options().handshake_timeout, accept).await {
@@ -61,16 +63,21 @@ async fn handshake<A: Admission>(
         Ok(Err(error)) => error.to_string(),
         Err(_) => "took too long".to_owned(),
     };
-    service.metrics().tls_handshake_failure();
+    service.counts().tls_handshake_failure();
     // A load balancer's TCP check ends here too, so this is no warning.
     tracing::debug!(problem, "TLS handshake failed");
     None
 }
 
-async fn http1<A: Admission>(stream: TlsStream<TcpStream>, service: Service<A>, closing: &CancellationToken) {
+async fn http1<H: Handler>(
+    stream: TlsStream<TcpStream>,
+    service: H,
+    peer: Arc<Peer>,
+    closing: &CancellationToken,
+) {
     let activity = Activity::new(true);
     let options = service.options();
-    let answer = service_fn(answer(&service, &activity));
+    let answer = service_fn(answer(&service, peer, &activity));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_header_size(options.header_bytes)
@@ -106,10 +113,15 @@ async fn http1<A: Admission>(stream: TlsStream<TcpStream>, service: Service<A>, 
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
 }
 
-async fn http2<A: Admission>(stream: TlsStream<TcpStream>, service: Service<A>, closing: &CancellationToken) {
+async fn http2<H: Handler>(
+    stream: TlsStream<TcpStream>,
+    service: H,
+    peer: Arc<Peer>,
+    closing: &CancellationToken,
+) {
     let activity = Activity::new(false);
     let options = service.options();
-    let answer = service_fn(answer(&service, &activity));
+    let answer = service_fn(answer(&service, peer, &activity));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(options.http2_streams)
@@ -146,15 +158,16 @@ async fn http2<A: Admission>(stream: TlsStream<TcpStream>, service: Service<A>, 
 }
 
 /// The function that answers the requests of one connection.
-fn answer<A: Admission>(
-    service: &Service<A>,
+fn answer<H: Handler>(
+    service: &H,
+    peer: Arc<Peer>,
     activity: &Arc<Activity>,
-) -> impl Fn(Request<Incoming>) -> AnswerFuture + use<A> {
+) -> impl Fn(Request<Incoming>) -> AnswerFuture + use<H> {
     let (service, activity) = (service.clone(), Arc::clone(activity));
     move |request| {
-        let (service, busy) = (service.clone(), activity.request());
+        let (service, peer, busy) = (service.clone(), Arc::clone(&peer), activity.request());
         Box::pin(async move {
-            let response = service.answer(request).await;
+            let response = service.answer(request, &peer).await;
             drop(busy);
             Ok(response)
         })
@@ -164,12 +177,12 @@ fn answer<A: Admission>(
 type AnswerFuture =
     std::pin::Pin<Box<dyn Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send + 'static>>;
 
-fn reject<A: Admission>(service: &Service<A>, code: StatusCode) {
-    service.metrics().http_rejected(code);
+fn reject<H: Handler>(service: &H, code: StatusCode) {
+    service.counts().http_rejected(code);
 }
 
 /// Counts the requests that hyper refused by itself.
-fn note_end<A: Admission>(service: &Service<A>, result: hyper::Result<()>) {
+fn note_end<H: Handler>(service: &H, result: hyper::Result<()>) {
     let Err(error) = result else { return };
     if error.is_parse_too_large() {
         reject(service, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);

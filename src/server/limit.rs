@@ -10,19 +10,19 @@ const BLOCK: usize = 1024;
 
 /// The limits that all connections share.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     slots: Arc<Semaphore>,
     memory: Arc<Semaphore>,
 }
 
 impl Limits {
-    pub(super) fn new(concurrency: usize, body_memory: usize) -> Self {
+    pub(crate) fn new(concurrency: usize, body_memory: usize) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         Self { slots: semaphore(concurrency), memory: semaphore(body_memory.div_ceil(BLOCK)) }
     }
 
     /// A slot to answer one request in; waits in line, no longer than `deadline`.
-    pub(super) async fn slot(&self, deadline: Duration) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn slot(&self, deadline: Duration) -> Option<OwnedSemaphorePermit> {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Some(slot);
         }
@@ -30,20 +30,20 @@ impl Limits {
     }
 
     /// Memory for one body, which grows with it.
-    pub(super) fn memory(&self) -> BodyMemory {
+    pub(crate) fn memory(&self) -> BodyMemory {
         BodyMemory { memory: Arc::clone(&self.memory), held: None, bytes: 0 }
     }
 }
 
 /// The longest a request waits for its turn: half of the time its client waits, so that there is time left to
 /// try again.
-pub(super) fn queue_deadline(longest: Duration, timeout: Option<Duration>) -> Duration {
+pub(crate) fn queue_deadline(longest: Duration, timeout: Option<Duration>) -> Duration {
     timeout.map_or(longest, |timeout| longest.min(timeout / 2))
 }
 
 /// Memory taken by one body, given back when dropped.
 #[derive(Debug)]
-pub(super) struct BodyMemory {
+pub(crate) struct BodyMemory {
     memory: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
     bytes: usize,
@@ -52,7 +52,7 @@ pub(super) struct BodyMemory {
 impl BodyMemory {
     /// Accounts for `bytes` more; false when there is no room. It never waits: bodies that wait for each other
     /// with half of their memory taken would wait for ever.
-    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let blocks = self.bytes.saturating_add(bytes).div_ceil(BLOCK) - self.bytes.div_ceil(BLOCK);
         let Ok(blocks) = u32::try_from(blocks) else { return false };
         let Ok(permit) = Arc::clone(&self.memory).try_acquire_many_owned(blocks) else { return false };

@@ -9,11 +9,13 @@ pub mod tls;
 
 mod accept;
 mod activity;
+mod any_client;
 mod body;
 mod connection;
 mod ephemeral;
+mod handler;
 mod io;
-mod limit;
+pub(crate) mod limit;
 mod options;
 mod pem;
 pub(crate) mod plain;
@@ -31,9 +33,12 @@ use http::StatusCode;
 
 pub use plimsoll_core::admission::Stage;
 
+pub(crate) use self::accept::serve_with;
 pub use self::accept::{ServerError, bind, serve};
+pub(crate) use self::handler::{Handler, Peer};
 pub use self::health::Readiness;
 pub use self::options::ServerOptions;
+pub(crate) use self::request::go_duration;
 pub use self::shutdown::Shutdown;
 pub use self::status::status_reply;
 pub use self::tls::{CertificateSource, CertificateStore, ClientAuth, TlsOptions};

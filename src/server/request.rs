@@ -48,7 +48,7 @@ pub(super) fn timeout(head: &Parts) -> Option<Duration> {
 }
 
 /// A duration as Go prints it: decimal numbers with units, such as `1m30s` or `1.5s`.
-fn go_duration(text: &str) -> Option<Duration> {
+pub(crate) fn go_duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, u64); 8] = [
         // Longer units stand before those that they begin like.
         ("ns", 1),

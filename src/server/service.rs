@@ -13,10 +13,11 @@ use hyper::body::{Body as _, Incoming};
 
 use super::Answered;
 use super::body::{self, NoBody};
+use super::handler::{Handler, Peer};
 use super::limit::{Limits, queue_deadline};
 use super::status::{Refusal, json};
 use super::{Admission, ServerOptions, Shutdown, Stage, request};
-use crate::metrics::Metrics;
+use crate::metrics::{ListenerMetrics, Metrics};
 use crate::telemetry::panic_text;
 
 /// What all connections share.
@@ -48,37 +49,6 @@ impl<A: Admission> Service<A> {
     ) -> Self {
         let limits = Limits::new(options.concurrency, options.body_memory);
         Self(Arc::new(Shared { admission, options, metrics, limits, shutdown }))
-    }
-
-    pub(super) fn options(&self) -> &ServerOptions {
-        &self.0.options
-    }
-
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.0.metrics
-    }
-
-    pub(super) fn shutdown(&self) -> &Shutdown {
-        &self.0.shutdown
-    }
-
-    /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let (head, body) = request.into_parts();
-        let has_body = !body.is_end_stream();
-        let mut response = match request::stage(&head) {
-            Ok(stage) => self.review(stage, &head, body).await,
-            // The rest of the request is not read, so nothing can follow it on this connection.
-            Err(refusal) => self.refuse(Refusal { close: has_body, ..refusal }),
-        };
-        if self.0.shutdown.is_draining() {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        if head.version >= Version::HTTP_2 {
-            // Only HTTP/1 has this header; HTTP/2 says goodbye by a frame.
-            response.headers_mut().remove(header::CONNECTION);
-        }
-        response
     }
 
     async fn review(&self, stage: Stage, head: &Parts, body: Incoming) -> Response<Full<Bytes>> {
@@ -138,9 +108,45 @@ impl<A: Admission> Service<A> {
     }
 
     fn refuse(&self, refusal: Refusal) -> Response<Full<Bytes>> {
-        self.0.metrics.http_rejected(refusal.code);
+        self.0.metrics.listener().http_rejected(refusal.code);
         tracing::debug!(code = refusal.code.as_u16(), message = refusal.message, "request refused");
         refusal.into_response()
+    }
+}
+
+impl<A: Admission> Handler for Service<A> {
+    async fn answer(&self, request: Request<Incoming>, _: &Peer) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let has_body = !body.is_end_stream();
+        let mut response = match request::stage(&head) {
+            Ok(stage) => self.review(stage, &head, body).await,
+            // The rest of the request is not read, so nothing can follow it on this connection.
+            Err(refusal) => self.refuse(Refusal { close: has_body, ..refusal }),
+        };
+        if self.0.shutdown.is_draining() {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if head.version >= Version::HTTP_2 {
+            // Only HTTP/1 has this header; HTTP/2 says goodbye by a frame.
+            response.headers_mut().remove(header::CONNECTION);
+        }
+        response
+    }
+
+    fn options(&self) -> &ServerOptions {
+        &self.0.options
+    }
+
+    fn counts(&self) -> &ListenerMetrics {
+        self.0.metrics.listener()
+    }
+
+    fn shutdown(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+
+    fn name(&self) -> &'static str {
+        "admission"
     }
 }
 

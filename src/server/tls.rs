@@ -12,10 +12,11 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::Shutdown;
+use super::any_client::AnyClient;
 use super::ephemeral::Authority;
 use super::pem::Pair;
 use super::reload::{Content, Digest};
-use crate::metrics::{Metrics, ReloadResult};
+use crate::metrics::{ListenerMetrics, Metrics, ReloadResult};
 
 /// Tells the time; passed in so that expiry can be tested.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -55,6 +56,9 @@ pub enum ClientAuth {
     Optional,
     /// They must show a valid one.
     Required,
+    /// They are asked, and any is taken; whoever answers judges what was shown, by authorities that may change from one
+    /// request to the next. That the client has the key is checked.
+    Unjudged,
 }
 
 /// How TLS is spoken.
@@ -152,7 +156,7 @@ pub struct CertificateStore {
     /// The content that was refused last, so that it is reported once.
     refused: Mutex<Option<Digest>>,
     clock: Clock,
-    metrics: Arc<Metrics>,
+    metrics: ListenerMetrics,
 }
 
 impl CertificateStore {
@@ -161,7 +165,20 @@ impl CertificateStore {
     /// # Errors
     ///
     /// When there is none that can be served: at start there is no last good one to fall back on.
-    pub fn open(options: TlsOptions, clock: Clock, metrics: Arc<Metrics>) -> Result<Arc<Self>, TlsError> {
+    pub fn open(options: TlsOptions, clock: Clock, metrics: &Metrics) -> Result<Arc<Self>, TlsError> {
+        Self::open_for(options, clock, metrics.listener().clone())
+    }
+
+    /// The same for another listener than that for admission.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_for(
+        options: TlsOptions,
+        clock: Clock,
+        metrics: ListenerMetrics,
+    ) -> Result<Arc<Self>, TlsError> {
         let (authority, served) = match &options.source {
             CertificateSource::Files { .. } => {
                 let content = Content::read(&options.source)?;
@@ -327,7 +344,7 @@ impl std::fmt::Debug for CertificateStore {
 }
 
 /// The one cryptographic provider of the process.
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
@@ -361,8 +378,10 @@ fn mismatch(source: &CertificateSource) -> TlsError {
 }
 
 fn client_verifier(auth: ClientAuth, pair: &Pair) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
-    if auth == ClientAuth::None {
-        return Ok(None);
+    match auth {
+        ClientAuth::None => return Ok(None),
+        ClientAuth::Unjudged => return Ok(Some(Arc::new(AnyClient::new(provider())))),
+        ClientAuth::Optional | ClientAuth::Required => {}
     }
     if pair.client_ca.is_empty() {
         return Err(TlsError::NoClientCa);

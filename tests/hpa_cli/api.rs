@@ -196,6 +196,9 @@ impl State {
         }
         match seen.method {
             Method::PATCH => self.patch(seen),
+            Method::PUT if self.objects.by_path.contains_key(&seen.path) => {
+                (200, self.objects.store(&seen.path, seen.body.clone()))
+            }
             _ if self.objects.by_path.contains_key(&seen.path) => {
                 (200, self.objects.by_path[&seen.path].clone())
             }

@@ -7,7 +7,7 @@ use crate::Run;
 use crate::api::{Api, hpa_path, status};
 use crate::objects::{average_value, hpa, record, utilization};
 
-const NOW: &str = "--settle 0s";
+const NOW: &str = "--settle 0s --hold 0s";
 
 /// An autoscaler that was converted; its author owns its targets by server-side apply.
 fn converted(name: &str) -> Value {
@@ -28,9 +28,18 @@ fn put(api: &Api, hpas: impl IntoIterator<Item = Value>) {
 }
 
 fn is_restored(api: &Api, name: &str) {
+    has_targets_and_annotations(api, name, &json!({"team": "web"}));
+}
+
+/// One that was named is left alone from then on.
+fn is_restored_and_opted_out(api: &Api, name: &str) {
+    has_targets_and_annotations(api, name, &json!({"team": "web", "plimsoll.dev/overcommit": "disabled"}));
+}
+
+fn has_targets_and_annotations(api: &Api, name: &str, annotations: &Value) {
     let hpa = api.get(&hpa_path(name));
     assert_eq!(hpa["spec"]["metrics"], json!([utilization(80)]), "{name}");
-    assert_eq!(hpa["metadata"]["annotations"], json!({"team": "web"}), "{name}");
+    assert_eq!(hpa["metadata"]["annotations"], *annotations, "{name}");
 }
 
 /// What became of each, by name.
@@ -124,7 +133,7 @@ fn others_that_write_in_between_are_waited_for() {
     api.fail(409, "Conflict", "the object has been modified");
     let run = api.run(&format!("hpa restore a -n shop -o json {NOW}"));
     assert_eq!((run.code, results(&run)), (0, json!({"a": "restored"})), "{run:?}");
-    is_restored(&api, "a");
+    is_restored_and_opted_out(&api, "a");
     assert_eq!(api.get(&hpa_path("a"))["spec"]["maxReplicas"], 99, "what they wrote is kept");
 }
 
@@ -203,7 +212,7 @@ fn one_by_its_name() {
     let api = Api::start(true);
     put(&api, [converted("a"), converted("b"), hpa("plain", &[utilization(50)], None)]);
     assert_eq!(api.run(&format!("hpa restore a {NOW}")).code, 0, "the namespace is that of the context");
-    is_restored(&api, "a");
+    is_restored_and_opted_out(&api, "a");
     assert_eq!(api.get(&hpa_path("b"))["spec"]["metrics"], json!([average_value("800m")]));
     let plain = api.run(&format!("hpa restore plain -n shop {NOW}"));
     assert_eq!(plain.code, 0, "{plain:?}");
@@ -258,7 +267,7 @@ fn no_longer_than_it_may_take() {
     assert!(run.err.contains("within --timeout"), "{run:?}");
     api.pass();
     api.meddle(|_, _| Some((0, Value::Null)));
-    let run = api.run("hpa restore --all --timeout 1s -o json");
+    let run = api.run("hpa restore --all --timeout 1s --hold 0s -o json");
     assert_eq!(run.code, 3, "{run:?}");
     assert_eq!(run.json()["hpas"][0]["message"], "not done within --timeout");
 }
@@ -275,7 +284,7 @@ fn a_server_that_converts_again_is_told() {
         objects.store(&hpa_path("a"), converted("a"));
         None
     });
-    let run = api.run("hpa restore --all --settle 1s -o json");
+    let run = api.run("hpa restore --all --settle 1s --hold 0s -o json");
     assert_eq!(run.code, 1, "{run:?}");
     assert_eq!(results(&run), json!({"a": "convertedAgain", "b": "restored"}));
     assert!(run.out.contains("stop it first"), "{run:?}");
@@ -289,4 +298,40 @@ fn a_server_that_converts_again_is_told() {
     let run = api.run(&format!("hpa restore a {NOW}"));
     assert_eq!(run.code, 3, "{run:?}");
     assert!(run.out.contains("converted again in the same request"), "{run:?}");
+}
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases/plimsoll-hpa";
+
+#[test]
+fn the_keeper_is_made_to_stand_still_first() {
+    let api = Api::start(true);
+    put(&api, [converted("a")]);
+    api.put(LEASE, json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "web_1", "leaseDurationSeconds": 1}}));
+    let run = api.run("hpa restore --all --settle 0s --hold 5m -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(run.json().get("keeper"), None);
+    let lease = api.get(LEASE);
+    assert_eq!(
+        (&lease["spec"]["holderIdentity"], &lease["spec"]["leaseDurationSeconds"]),
+        (&json!("plimsoll-hpa-restore"), &json!(300))
+    );
+    let order: Vec<_> = api.writes().iter().map(|write| write.method.clone()).collect();
+    assert_eq!(order, [Method::PUT, Method::PATCH], "before anything is restored");
+    is_restored(&api, "a");
+}
+
+#[test]
+fn without_the_right_to_leases_it_is_tried_all_the_same() {
+    let api = Api::start(true);
+    put(&api, [converted("a")]);
+    // The list and the read of the lease come first.
+    api.pass();
+    api.fail(403, "Forbidden", "leases is forbidden");
+    let run = api.run("hpa restore --all --settle 0s");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.out.contains("could not be made to stand still") && run.out.contains("leases is forbidden"),
+        "{run:?}"
+    );
+    is_restored(&api, "a");
 }

@@ -92,7 +92,7 @@ impl Mount {
 }
 
 fn open(options: TlsOptions) -> Result<Arc<CertificateStore>, TlsError> {
-    CertificateStore::open(options, wall_clock(), Arc::new(Metrics::new("test")))
+    CertificateStore::open(options, wall_clock(), &Metrics::new("test"))
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ fn what_is_counted_is_printed() {
     metrics.requested_memory(1024.0, 1024.0);
     metrics.namespace_read(NamespaceRead::Found);
     metrics.self_check_failure();
-    metrics.http_rejected(StatusCode::NOT_FOUND);
+    metrics.listener().http_rejected(StatusCode::NOT_FOUND);
     metrics.config_reload(ReloadResult::Refused);
     metrics.config_loaded(1.5);
     metrics.profiles(ProfileState::Valid, 2);

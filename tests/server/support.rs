@@ -98,7 +98,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start(setup: Setup) -> Self {
         let metrics = Arc::new(Metrics::new("test"));
-        let store = CertificateStore::open(setup.tls, setup.clock, Arc::clone(&metrics)).unwrap();
+        let store = CertificateStore::open(setup.tls, setup.clock, &metrics).unwrap();
         let admission = Arc::new(TestAdmission {
             entered: Semaphore::new(0),
             gate: Semaphore::new(0),

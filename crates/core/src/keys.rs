@@ -10,6 +10,8 @@ pub const APPLIED: &str = "plimsoll.dev/applied";
 pub const HPA_ORIGINAL: &str = "plimsoll.dev/hpa-original";
 /// Written on autoscalers by the keeper, and taken off again in the same request: what the webhook is to write.
 pub const HPA_SYNC: &str = "plimsoll.dev/hpa-sync";
+/// Written on `APIService`s that were taken over: what stood there before.
+pub const APISERVICE_ORIGINAL: &str = "plimsoll.dev/apiservice-original";
 /// Label on namespaces, pods and nodes: the pool they belong to.
 pub const POOL: &str = "plimsoll.dev/pool";
 /// Annotation of static pods' mirror objects, written by the kubelet.

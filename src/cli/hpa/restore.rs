@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use kube::Client;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -12,20 +13,26 @@ use super::restorer::{Outcome, Restorer, name_of, namespace_of};
 use super::{Access, Form, print, write_table};
 use crate::cli::values::Seconds;
 use crate::cli::{CliError, Context, Exit, examples, table};
+use crate::cluster;
 
 /// How many autoscalers are worked on at a time.
 const AT_ONCE: usize = 8;
+/// What the keeper leads, in the name of its lease.
+const LEASE_PART: &str = "hpa";
+/// Who this is in the lease.
+const HOLDER: &str = "plimsoll-hpa-restore";
 
 /// Put the targets of autoscalers back to what their authors wrote
 ///
 /// What they were is recorded on each autoscaler. Plimsoll's webhook puts them back if it is up, else they are written
 /// directly; in neither case does Plimsoll stay an owner of the fields. It may be run again at any time.
 ///
-/// A server that still runs converts autoscalers again, unless hpa.mode or the profile's hpa.mode is no longer Convert,
-/// or the autoscaler has the annotation plimsoll.dev/overcommit: disabled. So stop the server first; this is said, with
-/// exit code 1, if it happens. A record that cannot be read is reported and its autoscaler left as it is.
+/// With --all the lease of the keeper is taken first and held for --hold, so that a server that still runs does not
+/// convert them again before it is removed; after that time it would. One that is named is opted out, by the annotation
+/// plimsoll.dev/overcommit: disabled. A record that cannot be read is reported and its autoscaler left as it is.
 ///
-/// Rights needed: get, list and patch on horizontalpodautoscalers.
+/// Rights needed: get, list and patch on horizontalpodautoscalers; for --hold also get, create and update on leases in
+/// the server's namespace (admission.ownNamespace).
 ///
 /// Exit code 0: every target is as its author wrote it; 1: some are not, because their record cannot be read or because
 /// they were converted again; 2: wrong usage, or no such autoscaler; 3: something failed.
@@ -56,6 +63,10 @@ pub(super) struct Args {
     /// How long all of it may take, as 90s or 5m
     #[arg(long, value_name = "DURATION", default_value = "4m")]
     timeout: Seconds,
+
+    /// With --all: how long nobody may convert autoscalers again; 0s does not keep anybody from it
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    hold: Seconds,
 
     /// How long to wait before it is looked whether a server has converted them again; 0s does not look
     #[arg(long, value_name = "DURATION", default_value = "3s")]
@@ -122,18 +133,29 @@ struct Summary {
 struct Answer {
     hpas: Vec<Line>,
     summary: Summary,
+    /// Why the keeper could not be made to stand still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keeper: Option<String>,
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
-    let hpas = ctx.runtime()?.block_on(async {
+    let (hpas, keeper) = ctx.runtime()?.block_on(async {
         let deadline = Instant::now() + span(args.timeout);
         let client = args.access.client(&config).await?;
         let default_namespace = client.default_namespace().to_owned();
-        let restorer = Restorer::new(client);
+        let restorer = Restorer::new(client.clone());
         let late = || anyhow::anyhow!("the autoscalers were not read within --timeout");
         let read = timeout_at(deadline, read(args, &restorer, &default_namespace));
         let objects = read.await.map_err(|_| late())??;
+        let hold = span(args.hold);
+        let keeper = if args.all && !args.dry_run && !hold.is_zero() && !objects.is_empty() {
+            let stand = stand_still(&client, &config.admission.own_namespace, hold);
+            timeout_at(deadline, stand).await.unwrap_or_else(|_| Some("not done within --timeout".to_owned()))
+        } else {
+            None
+        };
+        let restorer = restorer.opting_out(!args.all);
         let mut lines: Vec<Line> = stream::iter(&objects)
             .map(|object| one(&restorer, object, args.dry_run, deadline))
             .buffered(AT_ONCE)
@@ -142,7 +164,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         if !args.dry_run {
             look_again(args, &restorer, &objects, &mut lines, deadline).await;
         }
-        Ok::<_, CliError>(lines)
+        Ok::<_, CliError>((lines, keeper))
     })?;
     let count = |ending| hpas.iter().filter(|line| line.result == ending).count();
     let summary = Summary {
@@ -157,13 +179,25 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         Summary { unreadable: 1.., .. } | Summary { converted_again: 1.., .. } => Exit::Refused,
         _ => Exit::Done,
     };
-    let answer = Answer { hpas, summary };
+    let answer = Answer { hpas, summary, keeper };
     match args.output {
         Form::Table => write(&answer, ctx)?,
         Form::Json => print(&answer, false, ctx)?,
         Form::Yaml => print(&answer, true, ctx)?,
     }
     Ok(exit)
+}
+
+/// Takes the lease of whoever converts autoscalers, and waits until that one has stopped. What went wrong, if something
+/// did: it is tried all the same, and looked at afterwards.
+async fn stand_still(client: &Client, namespace: &str, hold: Duration) -> Option<String> {
+    match cluster::stand_still(client, LEASE_PART, namespace, HOLDER, hold).await {
+        Ok(wait) => {
+            tokio::time::sleep(wait).await;
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 fn span(seconds: Seconds) -> Duration {
@@ -279,5 +313,8 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         .collect();
     let said = if said.is_empty() { "nothing to restore".to_owned() } else { said.join("; ") };
     writeln!(ctx.out, "\nAutoscalers: {said}")?;
+    if let Some(why) = &answer.keeper {
+        writeln!(ctx.out, "The keeper of a server that still runs could not be made to stand still: {why}")?;
+    }
     Ok(())
 }

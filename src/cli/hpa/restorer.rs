@@ -42,11 +42,18 @@ pub(super) enum Outcome {
 #[derive(Clone)]
 pub(super) struct Restorer {
     client: Client,
+    /// Whether autoscalers are left alone from now on.
+    opts_out: bool,
 }
 
 impl Restorer {
     pub(super) const fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, opts_out: false }
+    }
+
+    /// The same, that says on each autoscaler whether it is to be left alone from now on.
+    pub(super) fn opting_out(self, opts_out: bool) -> Self {
+        Self { opts_out, ..self }
     }
 
     /// All autoscalers, of one namespace or of all.
@@ -92,8 +99,11 @@ impl Restorer {
         }
         // The webhook does it in this request, and nobody becomes an owner of the targets.
         let asked = write_sync(&Verdict::Restore(Why::Asked));
-        let asked = json!({"metadata": {"annotations": {keys::HPA_SYNC: asked}}});
-        let asked = Patch::Merge(asked);
+        let mut annotations = json!({keys::HPA_SYNC: asked});
+        if let Some(annotations) = annotations.as_object_mut().filter(|_| self.opts_out) {
+            annotations.insert(keys::OVERCOMMIT.to_owned(), "disabled".into());
+        }
+        let asked = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         let answer = match persist(|| self.patch(object, &asked)).await {
             Ok(answer) => answer,
             Err(error) => return ended(&error),

@@ -13,14 +13,14 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
 /// More of a body that is an error is not read.
-pub(super) const ERROR_BYTES: usize = 64 * 1024;
+pub(crate) const ERROR_BYTES: usize = 64 * 1024;
 /// No answer is waited for longer, whatever it says.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// So much of an answer is shown that is not what it should be.
 const SHOWN: usize = 80;
 
 /// Why there is no body.
-pub(super) enum NoBody<E> {
+pub(crate) enum NoBody<E> {
     /// It is longer than the limit.
     TooLarge,
     /// The connection broke.
@@ -28,7 +28,7 @@ pub(super) enum NoBody<E> {
 }
 
 /// Reads a body to its end, but no more than `limit` bytes.
-pub(super) async fn collect<B>(mut body: B, limit: usize) -> Result<Vec<u8>, NoBody<B::Error>>
+pub(crate) async fn collect<B>(mut body: B, limit: usize) -> Result<Vec<u8>, NoBody<B::Error>>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -49,7 +49,7 @@ where
 }
 
 /// What is there of a body that tells of an error.
-pub(super) async fn collect_error<B>(body: B) -> Vec<u8>
+pub(crate) async fn collect_error<B>(body: B) -> Vec<u8>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -57,7 +57,7 @@ where
 }
 
 /// For how long the server does not want to be asked. A date is taken by the server's own clock.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok();
     let retry = text(RETRY_AFTER)?.trim();
     let time =
@@ -72,7 +72,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The first characters of an answer, on one line.
-pub(super) fn excerpt(body: &[u8]) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     let head = body.get(..4 * SHOWN).unwrap_or(body);
     let text = String::from_utf8_lossy(head);
     let words: Vec<_> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
@@ -85,7 +85,7 @@ pub(super) fn excerpt(body: &[u8]) -> String {
 }
 
 /// An error with its causes.
-pub(super) fn causes(error: &dyn Error) -> String {
+pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -5,7 +5,7 @@
 //! [`Attempts`] when to ask again.
 
 mod attempts;
-mod body;
+pub(crate) mod body;
 pub mod file;
 pub mod metrics_server;
 pub mod prometheus;

@@ -14,9 +14,11 @@
 //! [`controller`] is a model of what the controller then computes.
 
 mod admission;
+mod apiservice;
 mod base;
 pub mod controller;
 mod convert;
+mod factor;
 mod judge;
 mod key;
 mod patch;
@@ -29,8 +31,13 @@ mod sync;
 mod workload;
 
 pub use admission::{HpaDecision, is_hpa, mutate};
+pub use apiservice::{
+    ApiServiceError, Holder, MetricsGroup, ServiceRef, Step, Wanted, api_service_name, holder, install,
+    remove,
+};
 pub use base::{BaseError, Figure, base, request};
 pub use convert::{Change, Conversion, Note, convert};
+pub use factor::{NotKnown, Scaling, Unscaled, percent, scaled, scaling};
 pub use judge::{Bases, MeanBase, Seen, TargetFacts, Verdict, Why, judge};
 pub use key::MetricKey;
 pub use patch::{apply_to, operations};

@@ -10,8 +10,10 @@
 )]
 
 mod admission;
+mod apiservice;
 mod bases;
 mod conversion;
+mod factor;
 mod properties;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,143 @@
+//! The aggregated API server as a part of `serve`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use kube::Client;
+use plimsoll_core::admission::Settings;
+use plimsoll_core::hpa::HpaPod;
+
+use super::tasks::Tasks;
+use super::{CliError, bind, server_options, tls_options};
+use crate::cluster::{self, Events, News, Snapshots, reference};
+use crate::config::Config;
+use crate::hpa::Pods;
+use crate::hpa::api::{self, Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World};
+use crate::metrics::Metrics;
+use crate::server::tls::wall_clock;
+use crate::server::{
+    CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
+};
+
+/// Requests that are answered at the same time: most of the time of one is waiting for others.
+const CONCURRENCY: usize = 64;
+
+/// Who tells, in events.
+const MANAGER: &str = "plimsoll-hpa";
+
+/// What the server is made of that others have too.
+pub(super) struct Shared<'a> {
+    pub(super) config: &'a Config,
+    pub(super) client: &'a Client,
+    pub(super) pods: &'a Pods,
+    pub(super) snapshots: &'a Arc<Snapshots>,
+    pub(super) settings: &'a Arc<ArcSwap<Settings>>,
+    pub(super) readiness: &'a Readiness,
+    pub(super) metrics: &'a Arc<Metrics>,
+    pub(super) shutdown: &'a Shutdown,
+}
+
+/// The pods, and whether all else is known too.
+struct Known {
+    pods: Pods,
+    snapshots: Arc<Snapshots>,
+}
+
+impl PodTable for Known {
+    fn is_complete(&self) -> bool {
+        self.pods.is_complete() && self.snapshots.has_autoscalers()
+    }
+
+    fn pod(&self, namespace: &str, name: &str) -> Option<HpaPod> {
+        self.pods.pod(namespace, name)
+    }
+}
+
+/// Opens the listener and serves where it is wanted. The address that was bound.
+pub(super) async fn start(shared: Shared<'_>, tasks: &Tasks) -> Result<Option<SocketAddr>, CliError> {
+    let Shared { config, client, pods, snapshots, settings, readiness, metrics, shutdown } = shared;
+    if !config.hpa.serves_metrics() {
+        return Ok(None);
+    }
+    let certificates =
+        CertificateStore::open_for(tls(config), wall_clock(), metrics.hpa_api_listener().clone())
+            .map_err(|error| CliError::Usage(format!("hpa.api: {error}")))?;
+    let store = Arc::clone(&certificates);
+    readiness.check("certificate of the aggregated API", move || store.check());
+    let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
+    tasks.spawn("certificates of the aggregated API", polling);
+    let (listener, address) = bind(config.hpa.api.address).await?;
+
+    let credentials =
+        cluster::configuration(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
+            .await
+            .map_err(|error| CliError::Usage(error.to_string()))?;
+    let table = pods.clone();
+    let (watching, counting, cancelled) = (client.clone(), Arc::clone(metrics), tasks.cancelled());
+    tasks.spawn("pods", async move { table.follow(watching, counting, cancelled).await });
+
+    let hpa = &config.hpa.api;
+    let parts = Parts {
+        served: Served { metrics: config.hpa.shim.enabled, external: config.hpa.external.enabled },
+        options: ServerOptions { address, concurrency: CONCURRENCY, ..server_options(config) },
+        certificates,
+        client: client.clone(),
+        credentials,
+        upstream: UpstreamOptions {
+            address: hpa.upstream.clone(),
+            ca: hpa.upstream_ca.clone(),
+            insecure_skip_verify: hpa.upstream_insecure_skip_verify,
+            timeout: hpa.upstream_timeout,
+        },
+        identities: hpa.identities.clone(),
+        front_proxy_interval: hpa.front_proxy_interval,
+        world: World {
+            pods: Arc::new(Known { pods: pods.clone(), snapshots: Arc::clone(snapshots) }),
+            objects: snapshots.current(),
+            settings: Arc::clone(settings),
+        },
+        tell: tell(client.clone()),
+        readiness: readiness.condition("front proxy"),
+        metrics: Arc::clone(metrics),
+    };
+    let (shutdown, cancelled) = (shutdown.clone(), tasks.cancelled());
+    tasks.spawn("aggregated API", async move {
+        match api::serve(listener, parts, shutdown).await {
+            // It may be done before the admission server is; only that one ends the process.
+            Ok(()) => cancelled.cancelled().await,
+            Err(error) => tracing::error!(%error, "the aggregated API server cannot serve"),
+        }
+    });
+    Ok(Some(address))
+}
+
+fn tls(config: &Config) -> TlsOptions {
+    let api = &config.hpa.api;
+    let of_admission = tls_options(config);
+    let source = match (&api.certificate, &api.key) {
+        (Some(certificate), Some(key)) => {
+            CertificateSource::Files { certificate: certificate.clone(), key: key.clone(), client_ca: None }
+        }
+        _ => of_admission.source,
+    };
+    TlsOptions { source, client_auth: ClientAuth::Unjudged, http2: false, ..of_admission }
+}
+
+/// Tells by events on the autoscalers.
+fn tell(client: Client) -> Tell {
+    let events = Arc::new(Events::new(client, MANAGER));
+    Arc::new(move |lost: Lost| {
+        let events = Arc::clone(&events);
+        tokio::spawn(async move {
+            let of = reference(
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                &lost.namespace,
+                &lost.name,
+                &lost.uid,
+            );
+            events.publish(&of, News::Warning, "UsageNotScaled", "Scale", &lost.why).await;
+        });
+    })
+}
