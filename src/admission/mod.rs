@@ -80,6 +80,12 @@ impl Engine {
         Self { objects, settings, namespaces, quota: None, autoscalers: true, metrics }
     }
 
+    /// The same engine, that reads namespaces which the snapshot does not hold.
+    #[must_use]
+    pub fn with_namespaces(self, namespaces: Arc<dyn NamespaceReader>) -> Self {
+        Self { namespaces: Some(namespaces), ..self }
+    }
+
     /// The same engine, that asks the ledger about pods in bound namespaces.
     #[must_use]
     pub fn with_quota(self, door: Option<Door>) -> Self {

@@ -2,41 +2,38 @@
 
 mod files;
 mod hpa_api;
+mod process;
 mod tasks;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use kube::Client;
 use plimsoll_core::admission::{AbsentNamespace, Settings};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use self::files::Ports;
-use self::tasks::Tasks;
+use self::process::Process;
 use super::{CliError, Context, Exit, examples};
-use crate::admission::{Engine, NamespaceReader};
+use crate::admission::Engine;
 use crate::api;
-use crate::cluster::{self, ClusterOptions, LiveNamespaces, Snapshots};
+use crate::cluster::{LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
-use crate::hpa::{self, Pods};
+use crate::hpa::Pods;
 use crate::metrics::{Metrics, ReloadResult};
 use crate::profiles;
 use crate::quota::content::Latest;
-use crate::quota::{self, run::Door};
-use crate::recommender;
 use crate::server::health;
 use crate::server::tls::{TlsError, wall_clock};
 use crate::server::{
     self, CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
 };
-use crate::standalone::{self, StandaloneFolder};
 use crate::telemetry::{self, LogControl};
 
 /// How long the background tasks may take to end after the last request was answered. The recommender writes its last
@@ -165,14 +162,12 @@ async fn serve(
     log: LogControl,
     began: Instant,
 ) -> Result<(), CliError> {
-    let config = Arc::new(loaded.config.clone());
-    let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
-    metrics.config_loaded(seconds_since_epoch());
     let shutdown = Shutdown::on_signals()?;
-    let readiness = Readiness::new(shutdown.clone());
-    let tasks = Tasks::new(readiness.clone());
+    let process = Process::new(&loaded.config, args.standalone.is_some(), &shutdown);
+    let Process { config, metrics, readiness, tasks, snapshots, .. } = &process;
+    metrics.config_loaded(seconds_since_epoch());
 
-    let certificates = CertificateStore::open(tls_options(&config), wall_clock(), &metrics)
+    let certificates = CertificateStore::open(tls_options(config), wall_clock(), metrics)
         .map_err(|error| CliError::Usage(with_way_out(&error)))?;
     if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
         files::write(path, ca)?;
@@ -185,7 +180,7 @@ async fn serve(
 
     let (admission, admission_address) = bind(config.server.address).await?;
     let (probes, probes_address) = bind(config.probes.address).await?;
-    tasks.spawn("probes", health::serve(probes, readiness.clone(), Arc::clone(&metrics), shutdown.clone()));
+    tasks.spawn("probes", health::serve(probes, readiness.clone(), Arc::clone(metrics), shutdown.clone()));
     let api = match config.api.address {
         Some(address) => Some(bind(address).await?),
         None => None,
@@ -193,76 +188,39 @@ async fn serve(
     let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
     tasks.spawn("certificates", polling);
 
-    let snapshots = Arc::new(Snapshots::new(Arc::clone(&metrics)));
     let live = Live {
-        settings: Arc::new(ArcSwap::from_pointee(settings(&config, args.standalone.is_some()))),
-        snapshots: Arc::clone(&snapshots),
+        settings: Arc::clone(&process.settings),
+        snapshots: Arc::clone(snapshots),
         standalone: args.standalone.is_some(),
         log,
     };
-    live.put_profiles_in_force(&config);
+    live.put_profiles_in_force(config);
     let client = match &args.standalone {
         Some(folder) => {
-            start_standalone(folder, &snapshots, &metrics, &readiness, &tasks)?;
+            process.follow_folder(folder)?;
             None
         }
-        None => Some(start_cluster(&config, &snapshots, &metrics, &readiness, &tasks).await?),
+        None => Some(process.follow_cluster().await?),
     };
-    let namespaces = client.clone().map(|client| -> Arc<dyn NamespaceReader> {
-        Arc::new(LiveNamespaces::new(client, config.admission.namespace_read_timeout))
-    });
-    start_recommender(&config, args.standalone.is_some(), &snapshots, &metrics, &readiness, &tasks);
+    process.recommend();
     let latest = Latest::default();
-    let door = match &client {
-        Some(client) if config.quota.enabled => {
-            let parts = quota::leader::Parts {
-                config: config.quota.clone(),
-                own_namespace: config.admission.own_namespace.clone(),
-                snapshots: Arc::clone(&snapshots),
-                metrics: Arc::clone(&metrics),
-                latest: Arc::clone(&latest),
-            };
-            Some(start_quota(parts, client, &readiness, &tasks))
-        }
-        _ => None,
-    };
-    let pods = Pods::default();
-    if let Some(client) = client.as_ref().filter(|_| config.hpa.enabled) {
-        let parts = hpa::run::Parts {
-            config: config.hpa.clone(),
-            own_namespace: config.admission.own_namespace.clone(),
-            snapshots: Arc::clone(&snapshots),
-            settings: Arc::clone(&live.settings),
-            pods: pods.clone(),
-            metrics: Arc::clone(&metrics),
-        };
-        tasks.spawn("hpa leader", hpa::run::lead(client.clone(), parts, tasks.cancelled()));
+    let mut engine =
+        Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))
+            .with_autoscalers(config.hpa.enabled);
+    let mut hpa_api_address = None;
+    if let Some(client) = &client {
+        let namespaces = LiveNamespaces::new(client.clone(), config.admission.namespace_read_timeout);
+        engine =
+            engine.with_namespaces(Arc::new(namespaces)).with_quota(process.decide_quota(client, &latest));
+        let pods = Pods::default();
+        process.keep_autoscalers(client, &pods);
+        hpa_api_address = hpa_api::start(&process, client, &pods).await?;
     }
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
         address
     });
-    let engine =
-        Engine::new(snapshots.current(), Arc::clone(&live.settings), namespaces, Arc::clone(&metrics))
-            .with_quota(door)
-            .with_autoscalers(config.hpa.enabled);
-    let hpa_api_address = match &client {
-        Some(client) => {
-            let shared = hpa_api::Shared {
-                config: &config,
-                client,
-                pods: &pods,
-                snapshots: &snapshots,
-                settings: &live.settings,
-                readiness: &readiness,
-                metrics: &metrics,
-                shutdown: &shutdown,
-            };
-            hpa_api::start(shared, &tasks).await?
-        }
-        None => None,
-    };
-    let observer = ReloadCounter(Arc::clone(&metrics));
+    let observer = ReloadCounter(Arc::clone(metrics));
     let (watcher, changed) = ConfigWatcher::new(sources, loaded, observer);
     tasks.spawn("configuration", watcher.run(tasks.cancelled()));
     tasks.spawn("reload", live.follow(changed));
@@ -273,16 +231,22 @@ async fn serve(
         api: api_address,
         hpa_api: hpa_api_address,
     };
-    let said =
-        tokio::spawn(say_when_ready(readiness, shutdown.clone(), ports, args.ports_file.clone(), began));
+    let said = tokio::spawn(say_when_ready(
+        readiness.clone(),
+        shutdown.clone(),
+        ports,
+        args.ports_file.clone(),
+        began,
+    ));
 
-    let options = Arc::new(server_options(&config));
+    let options = Arc::new(server_options(config));
+    let metrics = Arc::clone(metrics);
     let served =
         server::serve(admission, certificates, options, Arc::new(engine), metrics, shutdown.clone()).await;
     // Told first: one that ends with the last of the shutdown must not look as if it had died.
     tasks.cancelled().cancel();
     shutdown.finish();
-    if !tasks.end(LAST_TASKS).await {
+    if !process.tasks.end(LAST_TASKS).await {
         tracing::warn!("background tasks did not end in time; exiting without them");
     }
     served.map_err(anyhow::Error::new)?;
@@ -303,78 +267,6 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError
     let listener = server::bind(address).await.map_err(anyhow::Error::new)?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
-}
-
-fn start_standalone(
-    folder: &Path,
-    snapshots: &Arc<Snapshots>,
-    metrics: &Arc<Metrics>,
-    readiness: &Readiness,
-    tasks: &Tasks,
-) -> Result<(), CliError> {
-    let folder =
-        StandaloneFolder::open(folder, Arc::clone(snapshots), Arc::clone(metrics)).map_err(|errors| {
-            let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
-            CliError::Usage(lines.join("\n"))
-        })?;
-    let condition = readiness.condition("snapshots");
-    condition.ready();
-    tasks.spawn("standalone", folder.watch(standalone::POLL_INTERVAL, condition, tasks.cancelled()));
-    Ok(())
-}
-
-async fn start_cluster(
-    config: &Config,
-    snapshots: &Arc<Snapshots>,
-    metrics: &Arc<Metrics>,
-    readiness: &Readiness,
-    tasks: &Tasks,
-) -> Result<Client, CliError> {
-    let client = cluster::connect(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
-        .await
-        .map_err(|error| CliError::Usage(error.to_string()))?;
-    let watches = cluster::run(
-        client.clone(),
-        Arc::clone(snapshots),
-        Arc::clone(metrics),
-        readiness.condition("snapshots"),
-        ClusterOptions { quota: config.quota.enabled, hpa: config.hpa.enabled, ..ClusterOptions::default() },
-        tasks.cancelled(),
-    );
-    tasks.spawn("watches", watches);
-    Ok(client)
-}
-
-/// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.
-fn start_quota(parts: quota::leader::Parts, client: &Client, readiness: &Readiness, tasks: &Tasks) -> Door {
-    let (door, deciding) = quota::run::open(client, &parts);
-    tasks.spawn("quota", deciding);
-    let leading = quota::run::lead(client.clone(), parts, readiness.clone(), tasks.cancelled());
-    tasks.spawn("quota leader", leading);
-    door
-}
-
-fn start_recommender(
-    config: &Config,
-    standalone: bool,
-    snapshots: &Arc<Snapshots>,
-    metrics: &Arc<Metrics>,
-    readiness: &Readiness,
-    tasks: &Tasks,
-) {
-    if !config.recommender.runs(standalone) {
-        return;
-    }
-    let parts = recommender::Parts {
-        config: config.recommender.clone(),
-        cluster: (!standalone).then(|| config.cluster.clone()),
-        own_namespace: config.admission.own_namespace.clone(),
-        excluded: profiles::excluded_namespaces(config),
-        snapshots: Arc::clone(snapshots),
-        metrics: Arc::clone(metrics),
-        readiness: readiness.clone(),
-    };
-    tasks.spawn("recommender", recommender::run(parts, tasks.cancelled()));
 }
 
 /// What of the configuration takes effect while the server runs.

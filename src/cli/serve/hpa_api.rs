@@ -3,40 +3,23 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use kube::Client;
-use plimsoll_core::admission::Settings;
 use plimsoll_core::hpa::HpaPod;
 
-use super::tasks::Tasks;
+use super::process::Process;
 use super::{CliError, bind, server_options, tls_options};
 use crate::cluster::{self, Events, News, Snapshots, reference};
 use crate::config::Config;
 use crate::hpa::Pods;
 use crate::hpa::api::{self, Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World};
-use crate::metrics::Metrics;
 use crate::server::tls::wall_clock;
-use crate::server::{
-    CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
-};
+use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptions, TlsOptions};
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
 
 /// Who tells, in events.
 const MANAGER: &str = "plimsoll-hpa";
-
-/// What the server is made of that others have too.
-pub(super) struct Shared<'a> {
-    pub(super) config: &'a Config,
-    pub(super) client: &'a Client,
-    pub(super) pods: &'a Pods,
-    pub(super) snapshots: &'a Arc<Snapshots>,
-    pub(super) settings: &'a Arc<ArcSwap<Settings>>,
-    pub(super) readiness: &'a Readiness,
-    pub(super) metrics: &'a Arc<Metrics>,
-    pub(super) shutdown: &'a Shutdown,
-}
 
 /// The pods, and whether all else is known too.
 struct Known {
@@ -55,8 +38,12 @@ impl PodTable for Known {
 }
 
 /// Opens the listener and serves where it is wanted. The address that was bound.
-pub(super) async fn start(shared: Shared<'_>, tasks: &Tasks) -> Result<Option<SocketAddr>, CliError> {
-    let Shared { config, client, pods, snapshots, settings, readiness, metrics, shutdown } = shared;
+pub(super) async fn start(
+    process: &Process,
+    client: &Client,
+    pods: &Pods,
+) -> Result<Option<SocketAddr>, CliError> {
+    let Process { config, snapshots, settings, readiness, metrics, shutdown, tasks, .. } = process;
     if !config.hpa.serves_metrics() {
         return Ok(None);
     }
