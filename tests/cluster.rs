@@ -335,6 +335,7 @@ async fn autoscalers_and_what_they_scale_are_watched() {
         }),
     );
     let replica = Replica::start_ready(&fake).await;
+    eventually("all kinds", || replica.snapshots.has_autoscalers()).await;
     let found = |group: &str, kind: &str, name: &str| {
         let workload = Workload { group: group.into(), kind: kind.into(), name: name.into() };
         let found = replica.objects().workload("shop", &workload).cloned();
@@ -355,6 +356,24 @@ async fn autoscalers_and_what_they_scale_are_watched() {
     let count = |kind| replica.objects().count(FactKind::Workload(kind));
     eventually("gone", || count(WorkloadKind::Deployment) == 0).await;
     assert_eq!(count(WorkloadKind::StatefulSet), 1);
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn pods_are_answered_before_autoscalers_are_known() {
+    let fake = FakeApi::start().await;
+    fake.hold(DEPLOYMENTS, true);
+    let replica = Replica::start_ready(&fake).await;
+    assert!(!replica.snapshots.has_autoscalers(), "nothing is written yet");
+    fake.hold(DEPLOYMENTS, false);
+    eventually("everything", || replica.snapshots.has_autoscalers()).await;
+    // Lists that come again say nothing else.
+    fake.expire(HPAS);
+    fake.expire(PROFILES);
+    fake.put(DEPLOYMENTS, workload("web"));
+    eventually("the workload", || replica.objects().count(FactKind::Workload(WorkloadKind::Deployment)) == 1)
+        .await;
+    assert!(replica.snapshots.has_autoscalers());
     replica.stop().await;
 }
 

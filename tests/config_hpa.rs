@@ -48,6 +48,7 @@ hpa:
   writesPerSecond: 50
   shim: {enabled: true}
   external: {enabled: true}
+  api: {upstreamInsecureSkipVerify: true}
 ";
     let config = load_yaml(text).unwrap();
     let hpa = &config.hpa;
@@ -70,7 +71,7 @@ fn what_is_wrong_is_named() {
         ("metrics that are not served", "hpa: {mode: External}", "hpa.mode", "needs hpa.external.enabled"),
         (
             "shim that knows nothing",
-            "hpa: {enabled: false, shim: {enabled: true}}",
+            "hpa: {enabled: false, shim: {enabled: true}, api: {upstreamInsecureSkipVerify: true}}",
             "hpa.enabled",
             "need to know",
         ),

@@ -1,5 +1,6 @@
 //! The one place where what decisions see is replaced.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -13,6 +14,8 @@ pub struct Snapshots {
     current: Arc<ArcSwap<Objects>>,
     /// Held while the next state is made, so that no writer undoes another's change.
     writing: Mutex<()>,
+    /// Whether every kind was seen once that the keeping of autoscalers needs.
+    has_autoscalers: AtomicBool,
     metrics: Arc<Metrics>,
 }
 
@@ -37,7 +40,21 @@ const KINDS: [(FactKind, &str); 14] = [
 impl Snapshots {
     /// Nothing yet.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { current: Arc::default(), writing: Mutex::default(), metrics }
+        Self {
+            current: Arc::default(),
+            writing: Mutex::default(),
+            has_autoscalers: AtomicBool::new(false),
+            metrics,
+        }
+    }
+
+    /// Whether every kind was seen once that the keeping of autoscalers needs.
+    pub fn has_autoscalers(&self) -> bool {
+        self.has_autoscalers.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_autoscalers(&self, has: bool) {
+        self.has_autoscalers.store(has, Ordering::Release);
     }
 
     /// What readers load from.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::fold::{Change, Folder, Refusal, SeenProfile};
-use super::kinds::{PROFILE, WATCHED, WatchedKind, watched_with};
+use super::kinds::{PROFILE, Part, WATCHED, WatchedKind, watched_with};
 use super::{ClusterOptions, Snapshots};
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
@@ -132,9 +132,17 @@ impl Writer {
         let absent: Vec<_> =
             of(Progress::Absent).filter(|kind| !kind.is_optional()).map(WatchedKind::crd_name).collect();
         self.metrics.degraded("crd_absent", !absent.is_empty());
-        let waiting: Vec<_> = of(Progress::Waiting).map(|kind| kind.label).collect();
+        let (later, waiting): (Vec<_>, Vec<_>) =
+            of(Progress::Waiting).partition(|kind| kind.part == Part::Hpa);
+        self.snapshots.note_autoscalers(later.is_empty() && waiting.is_empty());
+        let list =
+            |kinds: &[&WatchedKind]| kinds.iter().map(|kind| kind.label).collect::<Vec<_>>().join(", ");
+        // Pods can be answered without the autoscalers, and must be: a right that is missing after an upgrade would
+        // otherwise keep every replica from starting.
         if !waiting.is_empty() {
-            self.readiness.missing(format!("waiting for the first list of {}", waiting.join(", ")));
+            self.readiness.missing(format!("waiting for the first list of {}", list(&waiting)));
+        } else if !later.is_empty() {
+            self.readiness.degraded(format!("waiting for the first list of {}", list(&later)));
         } else if absent.is_empty() {
             self.readiness.ready();
         } else {

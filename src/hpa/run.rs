@@ -14,7 +14,6 @@ use super::keeper::Keeper;
 use crate::cluster::{Leadership, LeadershipOptions, Snapshots, identity};
 use crate::config;
 use crate::metrics::Metrics;
-use crate::server::Readiness;
 
 /// How often it is looked whether the snapshots are complete.
 const READY_POLL: Duration = Duration::from_millis(50);
@@ -37,10 +36,9 @@ pub struct Parts {
 }
 
 /// Waits for the lease, and keeps autoscalers while it is held, until `cancelled`.
-pub async fn lead(client: Client, parts: Parts, readiness: Readiness, cancelled: CancellationToken) {
+pub async fn lead(client: Client, parts: Parts, cancelled: CancellationToken) {
     let complete = async {
-        // The conditions of others are no concern of ours.
-        while readiness.missing().iter().any(|(name, _)| name == "snapshots") {
+        while !parts.snapshots.has_autoscalers() {
             sleep(READY_POLL).await;
         }
     };

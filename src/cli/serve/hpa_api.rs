@@ -10,12 +10,12 @@ use plimsoll_core::hpa::HpaPod;
 
 use super::process::Process;
 use super::{CliError, bind, server_options, tls_options};
-use crate::cluster::{self, Events, News, reference};
+use crate::cluster::{self, Events, News, Snapshots, reference};
 use crate::config::Config;
 use crate::hpa::Pods;
 use crate::hpa::api::{self, Parts, PodTable, Served, Tell, Unkept, UpstreamOptions, World};
 use crate::server::tls::wall_clock;
-use crate::server::{CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, TlsOptions};
+use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptions, TlsOptions};
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
@@ -31,12 +31,12 @@ const MANAGER: &str = "plimsoll-hpa";
 /// The pods, and whether all else is known too.
 struct Known {
     pods: Pods,
-    readiness: Readiness,
+    snapshots: Arc<Snapshots>,
 }
 
 impl PodTable for Known {
     fn is_complete(&self) -> bool {
-        self.pods.is_complete() && !self.readiness.missing().iter().any(|(name, _)| name == "snapshots")
+        self.pods.is_complete() && self.snapshots.has_autoscalers()
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Option<HpaPod> {
@@ -87,7 +87,7 @@ pub(super) async fn start(
         identities: hpa.identities.clone(),
         front_proxy_interval: hpa.front_proxy_interval,
         world: World {
-            pods: Arc::new(Known { pods: pods.clone(), readiness: readiness.clone() }),
+            pods: Arc::new(Known { pods: pods.clone(), snapshots: Arc::clone(snapshots) }),
             objects: snapshots.current(),
             settings: Arc::clone(settings),
         },

@@ -134,7 +134,6 @@ impl Process {
             pods: pods.clone(),
             metrics: Arc::clone(&self.metrics),
         };
-        let (readiness, cancelled) = (self.readiness.clone(), self.tasks.cancelled());
-        self.tasks.spawn("hpa leader", hpa::run::lead(client.clone(), parts, readiness, cancelled));
+        self.tasks.spawn("hpa leader", hpa::run::lead(client.clone(), parts, self.tasks.cancelled()));
     }
 }
