@@ -39,16 +39,16 @@ pub(super) fn look(
     template: Option<&Shape>,
     context: &Context<'_>,
 ) -> Look {
-    if context.settings.excluded_namespaces.contains(&hpa.namespace) {
-        // The webhook leaves it alone too.
+    let is_marked = hpa.original.is_some() || hpa.sync.is_some();
+    if context.settings.excluded_namespaces.contains(&hpa.namespace) && !is_marked {
+        // The webhook leaves it alone too. What was converted before must not be stuck.
         return Look { state: HpaState::Native, wanted: None, notes: Vec::new(), mode: None };
     }
     let seen: Vec<_> = pods.iter().map(|(shape, pods)| Seen { shape, pods: *pods }).collect();
     let verdict = judge(hpa, &TargetFacts { pods: &seen, template }, context);
     let conversion = convert(hpa, None, &verdict);
     let record = conversion.record.as_ref();
-    let is_changed = !conversion.changes.is_empty() || record.is_some();
-    let text = if is_changed { write_sync(&verdict) } else { None };
+    let text = if conversion.changes(hpa) { write_sync(&verdict) } else { None };
     let wanted = text.map(Wanted::Text).or_else(|| hpa.sync.as_ref().map(|_| Wanted::Nothing));
     let has = |is: fn(&Note) -> bool| conversion.notes.iter().any(is);
     let is_converted = record.map_or(hpa.original.is_some(), |record| !record.0.is_empty());
