@@ -41,6 +41,10 @@ struct Installed<'w> {
 
 impl Installed<'_> {
     fn run(&self, verb: &str, what: &str) -> Result<String> {
+        self.run_with(verb, what, &[])
+    }
+
+    fn run_with(&self, verb: &str, what: &str, more: &[&str]) -> Result<String> {
         let service = format!("{NAMESPACE}/plimsoll:{}", self.port);
         let address = format!("https://127.0.0.1:{}", self.port);
         let ca = self.world.setup.dir.join("shim-ca.crt");
@@ -49,7 +53,7 @@ impl Installed<'_> {
         let args =
             ["hpa", "apiservice", verb, what, "--service", &service, "--ca-file", &ca, "--address", &address];
         let args = if verb == "install" { &args[..] } else { &args[..6] };
-        self.world.cluster.kubectl.plimsoll(args)
+        self.world.cluster.kubectl.plimsoll(&[args, more].concat())
     }
 
     /// Waits until the API server finds who serves a group.
@@ -191,6 +195,9 @@ pub(in crate::scenarios) async fn life(world: &World) -> Result<()> {
         world.lowers(&namespace, "500m").await?;
         world.cluster.create(&deployment(&namespace, &[usual()], "800m")).await?;
         measured(world, &[&namespace], PODS).await?;
+        let strange = installed.run_with("install", "metrics", &["--upstream-service", "kube-system/other"]);
+        ensure!(strange.is_err(), "it takes the place of somebody it does not know");
+        check_eq!(world.cluster.get(&api_service(GROUPS[0])).await?["spec"], installed.before, "still there");
         installed.run("install", "metrics")?;
         installed.available(GROUPS[0]).await?;
         let object = hpa(&namespace, &[eighty()]);
