@@ -95,6 +95,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: Shutdown) -> R
         identities: parts.identities.into_iter().collect(),
         tell: parts.tell,
         metrics: Arc::clone(&parts.metrics),
+        turns: resources::turns(),
     };
     let service = Service(Arc::new(Shared {
         options: Arc::new(parts.options),
