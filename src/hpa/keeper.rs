@@ -51,6 +51,8 @@ struct Known {
     not_before: Option<Instant>,
     /// Whether the answer to the last write was lost.
     is_uncertain: bool,
+    /// The record of what was converted, as it was seen last; none before it was seen once.
+    record: Option<Option<String>>,
 }
 
 /// A write that is to be made.
@@ -83,6 +85,8 @@ pub(super) struct Keeper {
     afterwards: BTreeMap<Key, Instant>,
     next_everything: Instant,
     next_foreign: Instant,
+    /// Whether everything was looked at once. What is seen for the first time after that is new.
+    is_settled: bool,
 }
 
 impl Keeper {
@@ -99,6 +103,7 @@ impl Keeper {
             afterwards: BTreeMap::new(),
             next_everything: now + EVERYTHING,
             next_foreign: now + UNKNOWN,
+            is_settled: false,
             parts,
         }
     }
@@ -125,14 +130,17 @@ impl Keeper {
         let now = Instant::now();
         let due: Vec<_> = self.dirty.iter().filter(|key| self.is_due(key, now)).cloned().collect();
         let mut writes = Vec::new();
+        let mut is_complete = true;
         for key in due {
             // As many as there are turns for; the rest is looked at anew when it is their turn.
             if writes.len() >= self.parts.config.writes_per_second {
+                is_complete = false;
                 break;
             }
             writes.extend(self.consider(key, &objects, &settings).await);
         }
         self.write(writes).await;
+        self.is_settled |= is_complete;
         self.parts.metrics.hpa_states(self.known.values().map(|known| known.state));
     }
 
@@ -210,6 +218,11 @@ impl Keeper {
             }
         }
         let hpa = known.current(seen);
+        let before = known.record.replace(hpa.original.clone());
+        if let Some(before) = before.or_else(|| self.is_settled.then_some(None)) {
+            // By the webhook, without us: somebody created it, or changed it.
+            self.teller.seen(&hpa, before.as_deref());
+        }
         let target = objects.workload(&hpa.namespace, &hpa.target);
         let selector = match target {
             Some(workload) => workload.selector.as_ref(),
@@ -259,6 +272,7 @@ impl Keeper {
                         self.teller.pending(&write.hpa);
                         HpaWrite::Pending
                     } else {
+                        known.record = known.newer.as_ref().map(|(_, newer)| newer.original.clone());
                         self.teller.done(&write.hpa, &write.look.notes);
                         HpaWrite::Success
                     }
@@ -294,6 +308,7 @@ impl Known {
             backoff: Self::first_pause(),
             not_before: None,
             is_uncertain: false,
+            record: None,
         }
     }
 
