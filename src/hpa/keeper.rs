@@ -51,8 +51,10 @@ struct Known {
     not_before: Option<Instant>,
     /// Whether the answer to the last write was lost.
     is_uncertain: bool,
-    /// The record of what was converted, as it was seen last; none before it was seen once.
-    record: Option<Option<String>>,
+    /// The record of what was converted, as it was seen last.
+    record: Option<String>,
+    /// Whether it was looked at before.
+    was_seen: bool,
 }
 
 /// A write that is to be made.
@@ -218,8 +220,8 @@ impl Keeper {
             }
         }
         let hpa = known.current(seen);
-        let before = known.record.replace(hpa.original.clone());
-        if let Some(before) = before.or_else(|| self.is_settled.then_some(None)) {
+        let before = std::mem::replace(&mut known.record, hpa.original.clone());
+        if std::mem::replace(&mut known.was_seen, true) || self.is_settled {
             // By the webhook, without us: somebody created it, or changed it.
             self.teller.seen(&hpa, before.as_deref());
         }
@@ -272,7 +274,7 @@ impl Keeper {
                         self.teller.pending(&write.hpa);
                         HpaWrite::Pending
                     } else {
-                        known.record = known.newer.as_ref().map(|(_, newer)| newer.original.clone());
+                        known.record = known.newer.as_ref().and_then(|(_, newer)| newer.original.clone());
                         self.teller.done(&write.hpa, &write.look.notes);
                         HpaWrite::Success
                     }
@@ -309,6 +311,7 @@ impl Known {
             not_before: None,
             is_uncertain: false,
             record: None,
+            was_seen: false,
         }
     }
 
