@@ -9,6 +9,8 @@
     reason = "a table is long; a test that fails here says so"
 )]
 
+#[path = "hpa_api/apiservice.rs"]
+mod apiservice;
 #[path = "hpa_api/identity.rs"]
 mod identity;
 #[path = "hpa_api/own_metrics.rs"]

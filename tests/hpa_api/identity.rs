@@ -121,6 +121,10 @@ async fn answers_about_who_may_are_remembered() {
     running.cluster.lock().unwrap().away = true;
     let answer = running.connect(Some(&pair)).await.get(GROUP, masters).await;
     assert_eq!(answer.status, 200, "the API server's own look at us needs no review");
+    let alone: &[(&str, &str)] = &[("x-remote-user", "system:kube-aggregator")];
+    let mut aggregator = running.connect(Some(&pair)).await;
+    assert_eq!(aggregator.get(GROUP, alone).await.status, 200, "nor does its question for resources");
+    assert_eq!(aggregator.get(PODS, alone).await.status, 503, "but usage does");
     let answer = running.get("new", PODS).await;
     assert_eq!(answer.status, 503, "not 401: it may be good");
     assert!(answer.refusal().contains("TokenReview"), "{answer:?}");

@@ -7,6 +7,8 @@ use serde_json::json;
 use crate::server::{Asked, Reply};
 use crate::support::{Authority, OUR_TOKEN, Running, Setup, pod_metrics};
 
+type Upstream = fn(&Asked) -> Reply;
+
 const PODS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods";
 
 fn setup() -> Setup {
@@ -130,7 +132,7 @@ async fn what_there_is_not() {
 
 #[tokio::test]
 async fn without_true_values_there_is_no_answer() {
-    let cases: Vec<(&str, Setup, fn(&Asked) -> Reply, &str, &str)> = vec![
+    let cases: Vec<(&str, Setup, Upstream, &str, &str)> = vec![
         (
             "slow",
             Setup { upstream_timeout: Duration::from_millis(50), ..setup() },

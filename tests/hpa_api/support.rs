@@ -237,7 +237,9 @@ impl Running {
         upstream: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let metrics = Arc::new(Metrics::new("test"));
-        let source = CertificateSource::Ephemeral { names: vec!["localhost".to_owned()] };
+        let source = CertificateSource::Ephemeral {
+            names: vec!["localhost".to_owned(), "plimsoll.plimsoll-system.svc".to_owned()],
+        };
         let tls = TlsOptions { source, client_auth: ClientAuth::Unjudged, tls13_only: false, http2: false };
         let certificates =
             CertificateStore::open_for(tls, wall_clock(), metrics.hpa_api_listener().clone()).unwrap();
@@ -303,6 +305,15 @@ impl Running {
         };
         until("the front proxy was looked for", || running.readiness.missing().is_empty()).await;
         running
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The authority of the server's certificate.
+    pub(crate) fn ca(&self) -> &str {
+        &self.ca
     }
 
     /// Puts objects into the snapshot.
@@ -463,13 +474,16 @@ pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// An answer of metrics-server about pods of namespace `shop`: their names, and CPU and memory of each container.
-pub(crate) fn pod_metrics(pods: &[(&str, &[(&str, &str, &str)])]) -> Value {
+/// A container: its name, CPU and memory.
+pub(crate) type Container<'a> = (&'a str, &'a str, &'a str);
+
+/// An answer of metrics-server about pods of namespace `shop`.
+pub(crate) fn pod_metrics(pods: &[(&str, &[Container<'_>])]) -> Value {
     let items: Vec<_> = pods.iter().map(|(name, containers)| one_pod(name, containers)).collect();
     json!({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items})
 }
 
-pub(crate) fn one_pod(name: &str, containers: &[(&str, &str, &str)]) -> Value {
+pub(crate) fn one_pod(name: &str, containers: &[Container<'_>]) -> Value {
     let containers: Vec<_> = containers
         .iter()
         .map(|(name, cpu, memory)| json!({"name": name, "usage": {"cpu": cpu, "memory": memory}}))

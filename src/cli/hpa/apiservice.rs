@@ -22,14 +22,14 @@ const WEBHOOK: &str = "plimsoll";
 
 /// Let the API server ask Plimsoll for metrics, or metrics-server again
 ///
-/// An APIService says which Service answers for a group of the API. That of metrics.k8s.io is metrics-server's: what
+/// An `APIService` says which Service answers for a group of the API. That of metrics.k8s.io is metrics-server's: what
 /// stands there is kept in an annotation when it is taken over, and put back when it is removed. The server must run with
 /// hpa.shim.enabled (metrics) or hpa.external.enabled (custom, external).
 ///
 /// Rights needed: get, create, update and delete on apiservices; get on mutatingwebhookconfigurations without --ca-file;
 /// get on services/proxy without --address; get on nodes of metrics.k8s.io.
 ///
-/// Exit code 0: done; 1: refused, because the APIService is somebody else's; 2: wrong usage; 3: something failed.
+/// Exit code 0: done; 1: refused, because the `APIService` is somebody else's; 2: wrong usage; 3: something failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "who answers for metrics now" => "plimsoll hpa apiservice status",

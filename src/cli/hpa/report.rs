@@ -2,8 +2,8 @@
 
 use plimsoll_core::hpa::controller::{Kept, Limit, Metric, MetricError, Proposal, Reason, Target};
 use plimsoll_core::hpa::{
-    Bases, Hpa, MeanBase, MetricKey, MetricTarget, Originals, Seen, TargetFacts, Verdict, Why, Written,
-    judge, standing,
+    Bases, Hpa, KeyBase, MeanBase, MetricKey, MetricTarget, Originals, Seen, TargetFacts, Verdict, Why,
+    Written, judge, standing,
 };
 use plimsoll_core::hpa::{HpaPod, Shape};
 use plimsoll_core::keys;
@@ -256,8 +256,12 @@ fn state(
             let wrote = wrote(key, percent, written);
             match (verdict, base) {
                 (Verdict::Restore(_), _) => format!("{wrote}; to be restored"),
-                (_, Some(Err(missing))) => format!("{wrote}; to be restored: {missing}"),
-                (_, Some(Ok(base))) => match base.value(key, percent) {
+                (_, Some(KeyBase::AsWritten)) => format!("{wrote}; to be restored: it is never lowered"),
+                (_, Some(KeyBase::Missing { why, native: true })) => {
+                    format!("{wrote}; to be restored: {why}")
+                }
+                (_, Some(KeyBase::Missing { why, .. })) => format!("{wrote}; kept so: {why}"),
+                (_, Some(KeyBase::Known(base))) => match base.value(key, percent) {
                     Some(value) if value.nanos != written.value.nanos => {
                         format!("{wrote}; to become {}: {}", value.text, mean_text(key, base))
                     }
@@ -268,8 +272,8 @@ fn state(
         }
         (MetricTarget::AverageValue(_), _) => "a value of its author's own; it is left alone".to_owned(),
         (MetricTarget::Utilization(percent), _) => match (verdict, base) {
-            (_, Some(Err(missing))) => format!("not converted: {missing}"),
-            (_, Some(Ok(base))) => match base.value(key, *percent) {
+            (_, Some(KeyBase::Missing { why, .. })) => format!("not converted: {why}"),
+            (_, Some(KeyBase::Known(base))) => match base.value(key, *percent) {
                 Some(value) => {
                     format!("not converted yet; to become {}: {}", value.text, mean_text(key, base))
                 }

@@ -111,7 +111,11 @@ impl Restorer {
         if is_marked(&answer) {
             return self.directly(answer).await;
         }
-        self.disown(answer).await;
+        // An owner we are of our annotations at most, never of the targets. Another write would be seen by the webhook,
+        // which converts again whatever is not opted out.
+        if self.opts_out {
+            self.disown(answer).await;
+        }
         Outcome::Restored { targets, by_webhook: true }
     }
 

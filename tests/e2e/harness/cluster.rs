@@ -111,6 +111,36 @@ impl Cluster {
         self.patch(object, &params, &Patch::Apply(object)).await
     }
 
+    /// Server-side apply by this field manager, in one attempt and without force; the inner error is the API server's
+    /// "no", such as a conflict.
+    pub(crate) async fn apply_as(&self, manager: &str, object: &Value) -> Result<Result<Value, Refused>> {
+        self.patch_once(object, &PatchParams::apply(manager), &Patch::Apply(object)).await
+    }
+
+    /// [`Cluster::merge`] by this field manager, in one attempt.
+    pub(crate) async fn merge_as(
+        &self,
+        manager: &str,
+        object: &Value,
+        change: &Value,
+    ) -> Result<Result<Value, Refused>> {
+        let params = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
+        self.patch_once(object, &params, &Patch::Merge(change)).await
+    }
+
+    async fn patch_once(
+        &self,
+        object: &Value,
+        params: &PatchParams,
+        patch: &Patch<&Value>,
+    ) -> Result<Result<Value, Refused>> {
+        let target = Target::of(object)?;
+        match target.api(&self.once).patch(target.name()?, params, patch).await {
+            Ok(patched) => Ok(Ok(value(patched)?)),
+            Err(error) => refusal(&format!("patch {target}"), error).downcast::<Refused>().map(Err),
+        }
+    }
+
     /// Merges `change` into the object that `object` names.
     pub(crate) async fn merge(&self, object: &Value, change: &Value) -> Result<Value> {
         self.patch(object, &PatchParams::default(), &Patch::Merge(change)).await

@@ -238,7 +238,15 @@ impl<'a> Layout<'a> {
                 ("root-ca-file", text(&self.pki("ca.crt"))),
                 ("secure-port", self.controller_manager_port.to_string()),
             ],
-            &["--leader-elect=false", "--use-service-account-credentials", "--bind-address=127.0.0.1"],
+            &[
+                "--leader-elect=false",
+                "--use-service-account-credentials",
+                "--bind-address=127.0.0.1",
+                // Autoscalers decide as soon as there is usage.
+                "--horizontal-pod-autoscaler-sync-period=2s",
+                "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
+                "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
+            ],
         )
     }
 
@@ -285,7 +293,7 @@ fn text(path: &Path) -> String {
 fn node(index: usize) -> serde_json::Value {
     let name = format!("e2e-node-{index}");
     let size = json!({
-        "cpu": "64", "memory": "512Gi", "pods": "500", "ephemeral-storage": "1Ti", "example.com/gpu": "8",
+        "cpu": "256", "memory": "512Gi", "pods": "500", "ephemeral-storage": "1Ti", "example.com/gpu": "8",
     });
     json!({
         "apiVersion": "v1",

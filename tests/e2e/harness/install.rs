@@ -1,6 +1,7 @@
 //! Installs what `webhook-config/base` says, pointed at this process instead of pods.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
@@ -26,6 +27,30 @@ pub(crate) struct Endpoint<'a> {
 pub(crate) fn render(cluster: &Cluster, folder: &str) -> Result<Vec<Value>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let text = cluster.kubectl.run(["kustomize".as_ref(), folder.as_os_str()], None)?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// What the base says together with these components, rendered by way of the folder `dir`.
+pub(crate) fn with_components(cluster: &Cluster, dir: &Path, components: &[&str]) -> Result<Vec<Value>> {
+    // kustomize takes relative paths only.
+    let mut up = PathBuf::new();
+    for part in dir.canonicalize()?.components() {
+        if matches!(part, Component::Normal(_)) {
+            up.push("..");
+        }
+    }
+    let folder = |path: &str| {
+        let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        Ok::<_, anyhow::Error>(up.join(whole.canonicalize()?.strip_prefix("/")?))
+    };
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [folder(BASE)?],
+        "components": components.iter().map(|path| folder(path)).collect::<Result<Vec<_>>>()?,
+    });
+    fs::write(dir.join("kustomization.yaml"), kustomization.to_string())?;
+    let text = cluster.kubectl.run(["kustomize".as_ref(), dir.as_os_str()], None)?;
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 

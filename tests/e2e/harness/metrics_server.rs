@@ -53,6 +53,11 @@ impl Setup {
         Ok(Self { bin, kubeconfig, dir: dir.to_owned(), port, starts: Cell::default() })
     }
 
+    /// Where it is asked directly.
+    pub(crate) fn url(&self) -> String {
+        format!("https://localhost:{}", self.port)
+    }
+
     /// Starts it and waits until the API server answers for it. The objects that lead there stay.
     pub(crate) async fn start(&self, cluster: &Cluster) -> Result<MetricsServer> {
         let kubeconfig = self.kubeconfig.display();

@@ -1,8 +1,11 @@
 //! A control plane, the server under test, and what scenarios need to talk to both.
 
+pub(crate) mod aggregated;
+pub(crate) mod autoscaling;
 pub(crate) mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod control_plane;
+pub(crate) mod hpa;
 pub(crate) mod install;
 pub(crate) mod kruise;
 pub(crate) mod kubelet;

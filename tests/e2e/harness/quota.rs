@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -99,31 +97,11 @@ async fn install(world: &World) -> Result<()> {
     if world.cluster.get_opt(&configuration).await?.is_some() {
         return Ok(());
     }
-    let dir = world.folder("quota-component")?;
-    let mut up = PathBuf::new();
-    for part in dir.canonicalize()?.components() {
-        if matches!(part, Component::Normal(_)) {
-            up.push("..");
-        }
-    }
-    let folder = |path: &str| {
-        let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        Ok::<_, anyhow::Error>(up.join(whole.canonicalize()?.strip_prefix("/")?))
-    };
-    let kustomization = json!({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [folder(install::BASE)?],
-        "components": [
-            folder("webhook-config/components/quota")?,
-            folder("webhook-config/components/resourceflavor-crd")?,
-        ],
-    });
-    fs::write(dir.join("kustomization.yaml"), kustomization.to_string())?;
-    let text = world.cluster.kubectl.run(["kustomize".as_ref(), dir.as_os_str()], None)?;
+    let components = ["webhook-config/components/quota", "webhook-config/components/resourceflavor-crd"];
+    let objects = install::with_components(&world.cluster, &world.folder("quota-component")?, &components)?;
     let ca = world.authority.pem();
     let endpoint = Endpoint { host: &world.host, port: world.service.port(), ca: &ca };
-    world.install_more(serde_saphyr::from_multiple(&text)?, &endpoint).await
+    world.install_more(objects, &endpoint).await
 }
 
 fn webhooks(kind: &str) -> Value {

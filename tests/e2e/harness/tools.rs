@@ -72,8 +72,9 @@ impl Kubectl {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         let output = command.env("KUBECONFIG", &self.kubeconfig).args(args).output()?;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{args:?}: {}: {}", output.status, stderr.trim());
-        Ok(String::from_utf8(output.stdout)?)
+        let stdout = String::from_utf8(output.stdout)?;
+        ensure!(output.status.success(), "{args:?}: {}: {} {stdout}", output.status, stderr.trim());
+        Ok(stdout)
     }
 
     /// Runs kubectl and gives its standard output; `stdin` is for `-f -`.

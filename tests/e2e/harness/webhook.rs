@@ -22,7 +22,7 @@ use tokio_rustls::rustls::crypto::ring;
 
 use super::certificates::Identity;
 
-/// From the pod under review to JSON patch operations.
+/// From the request under review (`operation`, `object`, `oldObject` ..) to JSON patch operations.
 type Mutate = dyn Fn(&Value) -> Vec<Value> + Send + Sync;
 
 struct Shared {
@@ -69,7 +69,7 @@ impl TestWebhook {
         self.address.port()
     }
 
-    /// The pods it was shown, in order, as they were before its own patch.
+    /// The requests that it was shown, in order.
     pub(crate) fn seen(&self) -> Vec<Value> {
         self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -97,10 +97,10 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared
 async fn review(request: Request<Incoming>, shared: &Shared) -> Result<Value> {
     let body = request.into_body().collect().await?.to_bytes();
     let review: Value = serde_json::from_slice(&body)?;
-    let uid = review.pointer("/request/uid").context("no uid")?;
-    let object = review.pointer("/request/object").context("no object")?;
-    shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(object.clone());
-    let patch = (shared.mutate)(object);
+    let request = review.get("request").context("no request")?;
+    let uid = request.get("uid").context("no uid")?;
+    shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+    let patch = (shared.mutate)(request);
     let mut response = json!({"uid": uid, "allowed": true});
     if !patch.is_empty() {
         response["patchType"] = "JSONPatch".into();

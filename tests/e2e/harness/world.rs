@@ -141,6 +141,12 @@ impl World {
         Ok(())
     }
 
+    /// Where metrics-server is asked directly.
+    pub(crate) async fn usage_url(&self) -> Result<String> {
+        let usage = self.usage.lock().await;
+        Ok(usage.setup.as_ref().context("no metrics-server")?.url())
+    }
+
     /// metrics-server dies; the API server says that usage is not available until [`World::metrics_server`] is
     /// called again.
     pub(crate) async fn stop_metrics_server(&self) {

@@ -1,6 +1,7 @@
 //! What is tested, by subject. Each scenario makes its own namespace and profile and leaves nothing behind.
 
 mod availability;
+mod hpa;
 mod limit_range;
 mod manifests;
 mod opt_out;
@@ -16,6 +17,10 @@ mod workloads;
 use futures_util::FutureExt;
 
 use crate::runner::Scenario;
+use hpa::{
+    convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
+    restore as hpa_restore, shim as hpa_shim,
+};
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
     load as quota_load, outage as quota_outage, reclaim as quota_reclaim, resize as quota_resize,
@@ -57,6 +62,13 @@ pub(crate) fn all() -> Vec<Scenario> {
             rollout_adds_nothing, granularities, kills_raise_memory;
         recommender: restart_forgets_nothing, leader_dies, leader_leaves, shards, source_away, history,
             explained, container_renamed;
+        hpa_native: counts;
+        hpa_convert: counts;
+        hpa_life: never_scaled;
+        hpa_intent: edits, applied_again, request_missing, nobody_there, record_cut_off, opted_out;
+        hpa_restore: all, one;
+        hpa_shim: counts, life;
+        hpa_facts: ownership, versions;
         quota_walk: four_deployments;
         quota_verdicts: vectors, two_namespaces_in_a_leaf, dry_runs;
         quota_concurrency: last_slot, burst, twice_the_same_name, replicas_die, others_are_not_slowed;

@@ -13,8 +13,12 @@ use crate::harness::{World, check_eq, until};
 const NAME: &str = "injector";
 
 /// Inserts a container before all others, once: every index of ours moves.
-fn inject(pod: &Value) -> Vec<Value> {
-    let there = pod["spec"]["containers"].as_array().into_iter().flatten().any(|c| c["name"] == "sidecar");
+fn inject(request: &Value) -> Vec<Value> {
+    let there = request["object"]["spec"]["containers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["name"] == "sidecar");
     let sidecar = container("sidecar", &json!({"requests": {"cpu": "200m"}, "limits": {"cpu": "1"}}));
     if there { vec![] } else { vec![json!({"op": "add", "path": "/spec/containers/0", "value": sidecar})] }
 }
@@ -56,9 +60,10 @@ pub(super) async fn injected_sidecar(world: &World) -> Result<()> {
     let created = world.cluster.create(&gated_pod(&namespace, "one", &[app()])).await?;
 
     let seen = injector.seen();
-    let [shown] = seen.get(before..).unwrap_or_default() else {
+    let [request] = seen.get(before..).unwrap_or_default() else {
         anyhow::bail!("the injector was called {} times for one pod", seen.len() - before);
     };
+    let shown = &request["object"];
     check_eq!(cpu(shown, "app")?, "500m", "what the injector saw: we were called before it");
     ensure!(annotation(shown, ORIGINAL).is_some(), "the injector saw no originals");
     check_eq!(created["spec"]["containers"][0]["name"], "sidecar", "the first container");

@@ -6,7 +6,8 @@ use crate::admission::{
     Answer, Context, Outcome, Review, SelfCheckError, Skip, apply_patch, fits_annotations,
 };
 use crate::hpa::{
-    Bases, Conversion, Hpa, Originals, TargetFacts, Verdict, apply_to, convert, judge, operations, read_sync,
+    Bases, Conversion, Hpa, KeyBase, Originals, TargetFacts, Verdict, Why, apply_to, convert, judge,
+    operations, read_sync,
 };
 use crate::pod::Json;
 
@@ -39,9 +40,6 @@ pub fn mutate(review: &Review<'_>, context: &Context<'_>) -> HpaDecision {
     if !matches!(review.operation.as_ref(), "CREATE" | "UPDATE") {
         return skipped(Skip::Operation, Vec::new());
     }
-    if context.settings.excluded_namespaces.contains(review.namespace.as_ref()) {
-        return skipped(Skip::ExcludedNamespace, Vec::new());
-    }
     let object = review.object.as_ref().map_or(Value::Null, |object| object.0.to_value());
     let read = |object: &Value| {
         let mut hpa = Hpa::read(object)?;
@@ -63,8 +61,18 @@ pub fn mutate(review: &Review<'_>, context: &Context<'_>) -> HpaDecision {
         }
     };
     let old = review.old_object.as_ref().map(|old| old.0.to_value()).and_then(|old| read(&old).ok());
+    // What was converted before its namespace was excluded must not be stuck.
+    let is_marked = [Some(&new), old.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|hpa| hpa.original.is_some() || hpa.sync.is_some());
+    if context.settings.excluded_namespaces.contains(review.namespace.as_ref()) && !is_marked {
+        return skipped(Skip::ExcludedNamespace, Vec::new());
+    }
     let mut warnings = Vec::new();
     let verdict = match new.sync.as_deref().map(read_sync) {
+        // Whatever the keeper thought a moment ago.
+        _ if new.opted_out => Verdict::Restore(Why::OptedOut),
         Some(Ok(verdict)) => verdict,
         Some(Err(error)) => {
             warnings.push(format!("plimsoll: annotation {} is ignored: {error}", crate::keys::HPA_SYNC));
@@ -92,21 +100,28 @@ fn by_template(new: &Hpa, old: Option<&Hpa>, context: &Context<'_>) -> Verdict {
     let mut verdict = judge(new, &facts, context);
     match &mut verdict {
         Verdict::Convert(Bases(bases)) => {
+            bases.retain(|key, _| {
+                let original = recorded.as_ref().and_then(|recorded| recorded.0.get(key));
+                // One that waits has something that the template does not show.
+                original.is_none_or(|original| original.written.is_some())
+            });
             for (key, base) in bases {
                 let written = recorded.as_ref().and_then(|recorded| recorded.0.get(key)?.written.as_ref());
                 if let Some(written) = written {
-                    *base = Ok(written.base);
+                    *base = KeyBase::Known(written.base);
                 }
             }
         }
         // Its pods may be lowered still: that is for the keeper to say. It was converted: what is new is too.
-        Verdict::Restore(crate::hpa::Why::NotOurs(_)) if recorded.is_some() => verdict = Verdict::Unknown,
+        Verdict::Restore(Why::NotOurs(_)) if recorded.as_ref().is_some_and(Originals::has_written) => {
+            verdict = Verdict::Unknown;
+        }
         _ => {}
     }
     // Where nothing is ever lowered, nothing has to be remembered.
     if verdict == Verdict::Unknown && recorded.is_none() && context.objects.profiles().iter().next().is_none()
     {
-        return Verdict::Restore(crate::hpa::Why::NotOurs(Skip::NoProfile));
+        return Verdict::Restore(Why::NotOurs(Skip::NoProfile));
     }
     verdict
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::hpa::record::{Original, Originals, Written};
-use crate::hpa::{Bases, Hpa, MeanBase, MetricKey, MetricTarget, Verdict};
+use crate::hpa::{Bases, Hpa, KeyBase, MeanBase, MetricKey, MetricTarget, Verdict};
 use crate::overcommit::Amount;
 use crate::resource::MILLI;
 
@@ -198,20 +198,33 @@ pub fn convert(new: &Hpa, old: Option<&Hpa>, verdict: &Verdict) -> Conversion {
 }
 
 /// What is recorded about an autoscaler. Only we write the record, so what was stored before counts more than what
-/// somebody sends.
+/// somebody sends; but for a value that is that of the record which came with it: an earlier call in the same request,
+/// a backup or an export that is applied again.
 fn recorded(new: &Hpa, old: Option<&Hpa>, notes: &mut Vec<Note>) -> Result<Originals, String> {
     let read = |hpa: &Hpa| hpa.original.as_deref().map(Originals::read);
     let sent = read(new);
-    match old.and_then(read) {
-        Some(Ok(stored)) => {
-            if sent.is_some_and(|sent| sent.as_ref() != Ok(&stored)) {
-                notes.push(Note::Edited);
-            }
-            Ok(stored)
-        }
+    let Some(Ok(stored)) = old.and_then(read) else {
         // A broken one that is taken off or replaced: somebody has dealt with it.
-        _ => sent.unwrap_or_else(|| Ok(Originals::default())).map_err(|error| error.to_string()),
+        return sent.unwrap_or_else(|| Ok(Originals::default())).map_err(|error| error.to_string());
+    };
+    let Some(sent) = sent else { return Ok(stored) };
+    let stands = |original: &Original, key: &MetricKey| {
+        let value = original.written.as_ref().map(|written| written.value.nanos);
+        new.metrics.iter().any(|metric| {
+            metric.key.as_ref() == Some(key)
+                && matches!(&metric.target, MetricTarget::AverageValue(found) if Some(found.nanos) == value)
+        })
+    };
+    let mut originals = stored.clone();
+    for (key, original) in sent.iter().flat_map(|sent| &sent.0) {
+        if stands(original, key) && !stored.0.get(key).is_some_and(|stored| stands(stored, key)) {
+            originals.0.insert(key.clone(), original.clone());
+        }
     }
+    if originals == stored && sent.as_ref() != Ok(&stored) {
+        notes.push(Note::Edited);
+    }
+    Ok(originals)
 }
 
 /// One metric on its way.
@@ -269,11 +282,16 @@ impl OneMetric<'_> {
             Verdict::Restore(_) => self.restore(index, before.target, into),
             Verdict::Convert(bases) => match bases.0.get(self.key) {
                 None => Some(before.clone()),
-                Some(Err(missing)) => {
-                    into.notes.push(Note::NoBase { key: self.key.clone(), missing: missing.clone() });
-                    self.restore(index, before.target, into)
+                Some(KeyBase::AsWritten) => self.restore(index, before.target, into),
+                Some(KeyBase::Missing { why, native }) => {
+                    into.notes.push(Note::NoBase { key: self.key.clone(), missing: why.clone() });
+                    if !native {
+                        return Some(before.clone());
+                    }
+                    self.restore(index, before.target, into);
+                    Some(Original { target: before.target, written: None })
                 }
-                Some(Ok(base)) => match base.value(self.key, before.target) {
+                Some(KeyBase::Known(base)) => match base.value(self.key, before.target) {
                     None => {
                         into.notes.push(self.out_of_range(before.target));
                         self.restore(index, before.target, into)
@@ -301,34 +319,35 @@ impl OneMetric<'_> {
         let replace = |into: &mut Conversion| {
             into.changes.extend(ours.map(|index| Change::Remove { index }));
         };
-        let base = match self.verdict {
-            Verdict::Restore(_) => {
+        let waiting = (percent > 0).then_some(Original { target: percent, written: None });
+        let known = match self.verdict {
+            Verdict::Restore(_) => Some(&KeyBase::AsWritten),
+            Verdict::Unknown => None,
+            Verdict::Convert(Bases(bases)) => bases.get(self.key),
+        };
+        let base = match known {
+            Some(KeyBase::Known(base)) => *base,
+            Some(KeyBase::AsWritten) => {
                 replace(into);
                 return None;
             }
-            Verdict::Unknown => match self.written() {
-                Some(written) => Ok(written.base),
-                None => return (percent > 0).then_some(Original { target: percent, written: None }),
-            },
-            Verdict::Convert(Bases(bases)) => match bases.get(self.key) {
-                Some(base) => base.clone(),
-                None => Err("its base is not known yet".to_owned()),
+            Some(KeyBase::Missing { why, .. }) => {
+                replace(into);
+                into.notes.push(Note::NoBase { key: self.key.clone(), missing: why.clone() });
+                // Whoever sees the template only would convert it at the next occasion.
+                return waiting;
+            }
+            None => match self.written() {
+                Some(written) => written.base,
+                None => return waiting,
             },
         };
         replace(into);
-        match base {
-            Err(missing) => {
-                into.notes.push(Note::NoBase { key: self.key.clone(), missing });
-                None
-            }
-            Ok(base) => {
-                let Some(value) = base.value(self.key, percent) else {
-                    into.notes.push(self.out_of_range(percent));
-                    return None;
-                };
-                Some(self.set(index, percent, value, base, into))
-            }
-        }
+        let Some(value) = base.value(self.key, percent) else {
+            into.notes.push(self.out_of_range(percent));
+            return None;
+        };
+        Some(self.set(index, percent, value, base, into))
     }
 
     fn set(
@@ -362,7 +381,15 @@ impl OneMetric<'_> {
 impl Conversion {
     /// Whether the autoscaler that it was made from differs from what it makes.
     pub fn changes(&self, hpa: &Hpa) -> bool {
-        !self.changes.is_empty() || self.record.is_some() || hpa.sync.is_some()
+        // That something waits is no reason to write, only that it does so no longer when something else is written.
+        let forgets_only = self.record.as_ref().is_some_and(|record| {
+            let before = hpa.original.as_deref().map(Originals::read);
+            before.and_then(Result::ok).is_some_and(|mut before| {
+                before.0.retain(|key, original| original.written.is_some() || record.0.contains_key(key));
+                before == *record
+            })
+        });
+        !self.changes.is_empty() || (self.record.is_some() && !forgets_only) || hpa.sync.is_some()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::admission::{Context, Skip};
 use crate::hpa::standing::is_lowered;
-use crate::hpa::{Hpa, MetricKey, Shape, Standing, base, standing};
+use crate::hpa::{Hpa, MetricKey, Originals, Shape, Standing, base, request, standing};
 use crate::profile::{Basis, HpaMode};
 
 /// Pods of one shape.
@@ -61,10 +61,25 @@ impl fmt::Display for Why {
     }
 }
 
-/// The bases of an autoscaler's metrics, or why there is none: then the target stays a utilization, and the controller
-/// says what is missing.
+/// What the targets of an autoscaler are of, by metric. A metric that is not in it waits until more is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bases(pub BTreeMap<MetricKey, Result<MeanBase, String>>);
+pub struct Bases(pub BTreeMap<MetricKey, KeyBase>);
+
+/// What the target of one metric is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyBase {
+    /// Of this.
+    Known(MeanBase),
+    /// A pod has no such figure.
+    Missing {
+        /// What is missing.
+        why: String,
+        /// Whether the controller cannot divide either: then it has to say so, and the target must be a utilization.
+        native: bool,
+    },
+    /// Nothing that the metric is about is ever lowered: its target stays as its author wrote it.
+    AsWritten,
+}
 
 /// A mean, kept as what it is the quotient of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,33 +112,46 @@ pub fn judge(hpa: &Hpa, target: &TargetFacts<'_>, context: &Context<'_>) -> Verd
         .filter(|(_, stand)| stand.is_ours())
         .or_else(|| judged.iter().filter(|(_, stand)| stand.is_ours()).max_by_key(by_priority));
     let keys = hpa.keys();
+    let is_lowered = |key: &MetricKey| judged.iter().any(|(seen, _)| is_lowered(seen.shape, key));
     let mode = if let Some((_, stand)) = leading {
         stand.mode
     } else {
         // The profile is gone, or everybody has opted out. Pods keep what they request until they are made anew: as
         // long as one of them requests less than was written, the utilization means something else.
-        let lowered = judged.iter().any(|(seen, _)| keys.iter().any(|key| is_lowered(seen.shape, key)));
-        if !lowered {
+        if !was_converted(hpa) || !keys.iter().any(is_lowered) {
             let skip = judged.iter().find_map(|(_, stand)| stand.skip).unwrap_or(Skip::NoProfile);
             return Verdict::Restore(Why::NotOurs(skip));
         }
-        context.settings.hpa_mode
+        HpaMode::Convert
     };
     if mode != HpaMode::Convert {
         return Verdict::Restore(Why::Mode(mode));
     }
-    Verdict::Convert(Bases(
-        keys.into_iter()
-            .map(|key| {
-                let base = mean(&judged, &key);
-                (key, base)
-            })
-            .collect(),
-    ))
+    let bases = keys.into_iter().map(|key| {
+        let is_concerned = judged.iter().any(|(_, stand)| stand.concerns(key.resource)) || is_lowered(&key);
+        let base = if is_concerned { mean(&judged, &key) } else { KeyBase::AsWritten };
+        (key, base)
+    });
+    Verdict::Convert(Bases(bases.collect()))
+}
+
+fn was_converted(hpa: &Hpa) -> bool {
+    let originals = hpa.original.as_deref().map(Originals::read);
+    originals.and_then(Result::ok).is_some_and(|originals| originals.has_written())
 }
 
 /// The mean base of one metric over pods, each against the basis that it stands under.
-fn mean(judged: &[(Seen<'_>, Standing)], key: &MetricKey) -> Result<MeanBase, String> {
+fn mean(judged: &[(Seen<'_>, Standing)], key: &MetricKey) -> KeyBase {
+    sum(judged, key).map_or_else(
+        |why| {
+            let native = judged.iter().any(|(seen, _)| request(seen.shape, key).is_err());
+            KeyBase::Missing { why, native }
+        },
+        KeyBase::Known,
+    )
+}
+
+fn sum(judged: &[(Seen<'_>, Standing)], key: &MetricKey) -> Result<MeanBase, String> {
     let mut mean = MeanBase { basis: judged.first().map(|(_, stand)| stand.basis), sum: 0, pods: 0 };
     for (seen, stand) in judged {
         let one = base(seen.shape, key, stand.basis).map_err(|error| error.to_string())?;

@@ -38,7 +38,7 @@ pub use apiservice::{
 pub use base::{BaseError, Figure, base, request};
 pub use convert::{Change, Conversion, Note, convert};
 pub use factor::{NotKnown, Scaling, Unscaled, percent, scaled, scaling};
-pub use judge::{Bases, MeanBase, Seen, TargetFacts, Verdict, Why, judge};
+pub use judge::{Bases, KeyBase, MeanBase, Seen, TargetFacts, Verdict, Why, judge};
 pub use key::MetricKey;
 pub use patch::{apply_to, operations};
 pub use pod::HpaPod;

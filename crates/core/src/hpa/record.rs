@@ -93,6 +93,11 @@ pub(super) struct Entry {
     pub(super) value: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) missing: Option<String>,
+    /// Beside `missing`: the controller can divide all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) keep: bool,
+    #[serde(default, rename = "asWritten", skip_serializing_if = "std::ops::Not::not")]
+    pub(super) as_written: bool,
 }
 
 impl Entry {
@@ -107,6 +112,8 @@ impl Entry {
             pods: None,
             value: None,
             missing: None,
+            keep: false,
+            as_written: false,
         }
     }
 
@@ -209,6 +216,11 @@ impl Originals {
             }
         }
         Ok(Self(originals))
+    }
+
+    /// Whether something was written in place of a utilization.
+    pub fn has_written(&self) -> bool {
+        self.0.values().any(|original| original.written.is_some())
     }
 
     /// The annotation's text; none if nothing is recorded. The same record always gives the same text.

@@ -45,15 +45,34 @@ const SHAPE: Keep = Keep::Members(&[
     ),
 ]);
 
+/// Labels by which controllers tell pods of one template apart.
+const OF_ONE_POD: [&str; 5] = [
+    "apps.kruise.io/cloneset-instance-id",
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+    "statefulset.kubernetes.io/pod-name",
+    "job-completion-index",
+];
+
 /// A pod without what tells it from the others of its template. Pods of one template have equal shapes, so that they
 /// can share one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape(Pruned<'static>);
 
 impl Shape {
-    /// Of a pod as the API server has it.
+    /// Of a pod as the API server has it. Labels that number the pods of one template are left out: no two of them
+    /// would be equal.
     pub fn of_pod(pod: &Value) -> Self {
-        Self(Pruned::kept(pod, &SHAPE))
+        let mut kept = Pruned::kept(pod, &SHAPE);
+        if let Json::Object(pod) = &mut kept.0
+            && let Some(Json::Object(metadata)) = pod.get_mut("metadata")
+            && let Some(Json::Object(labels)) = metadata.get_mut("labels")
+        {
+            for label in OF_ONE_POD {
+                labels.remove(label);
+            }
+        }
+        Self(kept)
     }
 
     /// Of the pods that a workload's template makes, as far as the template tells; nothing if it has none. Containers

@@ -7,7 +7,9 @@ use serde_json::Value;
 use crate::admission::{Context, Match, Skip, matched};
 use crate::hpa::{MetricKey, Shape, base, request};
 use crate::keys;
+use crate::overcommit::resources;
 use crate::profile::{Basis, HpaMode, Profile};
+use crate::resource::Resource;
 
 /// How the pods of a shape stand to the profiles.
 #[derive(Clone, Debug)]
@@ -26,6 +28,13 @@ impl Standing {
     /// Whether a profile is applied to them. They need not be lowered for that: it may come.
     pub const fn is_ours(&self) -> bool {
         self.profile.is_some()
+    }
+
+    /// Whether a utilization of the resource means something else than what such pods request: it may be lowered, or
+    /// is meant against the limit.
+    pub(super) fn concerns(&self, resource: Resource) -> bool {
+        self.basis == Basis::Limit
+            || self.profile.as_ref().is_some_and(|profile| resources(profile).contains(&resource))
     }
 }
 

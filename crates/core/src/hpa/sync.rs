@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::hpa::record::{Entry, OriginalsError, read_object};
-use crate::hpa::{Bases, Verdict, Why};
+use crate::hpa::{Bases, KeyBase, Verdict, Why};
 
 /// Why the annotation cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,8 +42,11 @@ pub fn write_sync(verdict: &Verdict) -> Option<String> {
                 .0
                 .iter()
                 .map(|(key, base)| match base {
-                    Ok(base) => Entry::about(key).with_base(key, base),
-                    Err(missing) => Entry { missing: Some(missing.clone()), ..Entry::about(key) },
+                    KeyBase::Known(base) => Entry::about(key).with_base(key, base),
+                    KeyBase::Missing { why, native } => {
+                        Entry { missing: Some(why.clone()), keep: !native, ..Entry::about(key) }
+                    }
+                    KeyBase::AsWritten => Entry { as_written: true, ..Entry::about(key) },
                 })
                 .collect(),
         },
@@ -65,8 +68,11 @@ pub fn read_sync(text: &str) -> Result<Verdict, SyncError> {
     for (index, entry) in read.bases.iter().enumerate() {
         let key = entry.key(index)?;
         let base = match (entry.base(index)?, &entry.missing) {
-            (Some(base), _) => Ok(base),
-            (None, missing) => Err(missing.clone().unwrap_or_else(|| "its base is not known".to_owned())),
+            (Some(base), _) => KeyBase::Known(base),
+            (None, Some(why)) => KeyBase::Missing { why: why.clone(), native: !entry.keep },
+            (None, None) if entry.as_written => KeyBase::AsWritten,
+            // One that waits.
+            (None, None) => continue,
         };
         bases.0.insert(key, base);
     }

@@ -21,6 +21,7 @@ pub use bounds::PodBounds;
 pub use dynamic::{Lookup, Recommended};
 pub use effective::Effective;
 pub(crate) use lower::{Wanted, rounded};
+pub(crate) use plan::resources;
 pub use plan::{Inputs, Line, Plan, Requested, Target, plan};
 pub use reason::{Held, Kept, Rule};
 pub use record::{Record, write as write_record};

@@ -177,7 +177,7 @@ pub(super) struct Column<'a> {
 }
 
 /// The resources that a profile may change.
-fn resources(profile: &Profile) -> BTreeSet<Resource> {
+pub(crate) fn resources(profile: &Profile) -> BTreeSet<Resource> {
     let fixed = profile.fixed.factors.keys().copied();
     let dynamic = profile.dynamic.resources.iter().copied();
     match profile.mode {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::hpa::{Bases, MeanBase, MetricKey, Verdict, Why, apply_to, convert, operations};
+use plimsoll_core::hpa::{Bases, KeyBase, MeanBase, MetricKey, Verdict, Why, apply_to, convert, operations};
 use plimsoll_core::profile::Basis;
 use plimsoll_core::resource::{MILLI, Resource, UNIT};
 use serde_json::{Value, json};
@@ -13,10 +13,10 @@ use crate::world::{
 
 /// What is said of CPU: a sum in milli-cores over so many pods.
 fn bases(sum: i128, pods: u64) -> Verdict {
-    of_keys([(cpu(), Ok(MeanBase { basis: Some(Basis::Request), sum: sum * MILLI, pods }))])
+    of_keys([(cpu(), KeyBase::Known(MeanBase { basis: Some(Basis::Request), sum: sum * MILLI, pods }))])
 }
 
-fn of_keys<const N: usize>(bases: [(MetricKey, Result<MeanBase, String>); N]) -> Verdict {
+fn of_keys<const N: usize>(bases: [(MetricKey, KeyBase); N]) -> Verdict {
     Verdict::Convert(Bases(BTreeMap::from(bases)))
 }
 
@@ -25,7 +25,19 @@ fn restore() -> Verdict {
 }
 
 fn missing() -> Verdict {
-    of_keys([(cpu(), Err("container b has no cpu request".to_owned()))])
+    of_keys([(cpu(), without("container b has no cpu request", true))])
+}
+
+fn no_limit() -> Verdict {
+    of_keys([(cpu(), without("container b has no cpu limit", false))])
+}
+
+fn as_written() -> Verdict {
+    of_keys([(cpu(), KeyBase::AsWritten)])
+}
+
+fn without(why: &str, native: bool) -> KeyBase {
+    KeyBase::Missing { why: why.to_owned(), native }
 }
 
 /// The targets of an autoscaler in words, then what is recorded of CPU.
@@ -122,7 +134,7 @@ fn conversions() {
         ),
         ("waited, and is not ours", waiting(json!([utilization("cpu", 80)])), restore(), "cpu 80%"),
         ("not ours", plain(80), restore(), "cpu 80%"),
-        ("a base is missing", plain(80), missing(), "cpu 80%"),
+        ("a base is missing: it waits", plain(80), missing(), "cpu 80%, [80% waits]"),
         (
             "ours stays while the bases are the same",
             ours(80, "800m"),
@@ -142,8 +154,18 @@ fn conversions() {
             "ours, and now a base is missing: the controller must say so",
             ours(80, "800m"),
             missing(),
-            "cpu 80%",
+            "cpu 80%, [80% waits]",
         ),
+        (
+            "the same, but the controller could divide: it would divide by too little",
+            ours(80, "800m"),
+            no_limit(),
+            "cpu 800m, [80% 800m]",
+        ),
+        ("never lowered", plain(80), as_written(), "cpu 80%"),
+        ("no longer lowered", ours(80, "800m"), as_written(), "cpu 80%"),
+        ("more has to be known", plain(80), of_keys([]), "cpu 80%, [80% waits]"),
+        ("more has to be known of ours", ours(80, "800m"), of_keys([]), "cpu 800m, [80% 800m]"),
         (
             "5.4: the author edits 80 to 60",
             with_record(json!([utilization("cpu", 60)])),
@@ -190,7 +212,7 @@ fn conversions() {
             "the same where a base is missing",
             with_record(json!([average("cpu", "800m"), utilization("cpu", 80)])),
             missing(),
-            "cpu 80%",
+            "cpu 80%, [80% waits]",
         ),
         (
             "a value of the author's own beside a utilization",
@@ -203,7 +225,7 @@ fn conversions() {
             "the metric was taken out",
             with_record(json!([utilization("memory", 70)])),
             bases(10_000, 10),
-            "memory 70%",
+            "memory 70%, [70% waits]",
         ),
         ("no metrics", hpa(&json!([])), bases(10_000, 10), ""),
         ("metrics that are none", hpa(&json!({"a": 1})), bases(10_000, 10), ""),
@@ -255,18 +277,18 @@ fn metrics_are_told_apart_by_what_they_are_about() {
         json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": container,
             "target": {"type": "Utilization", "averageUtilization": percent}, "future": true}})
     };
-    let base = |sum: i128| Ok(MeanBase { basis: Some(Basis::Request), sum, pods: 2 });
+    let base = |sum: i128| KeyBase::Known(MeanBase { basis: Some(Basis::Request), sum, pods: 2 });
     let verdict = of_keys([
         (cpu(), base(2000 * MILLI)),
         (memory(), base(3 * 1024 * 1024 * UNIT)),
         (of_container("app", Resource::Cpu), base(1000 * MILLI)),
-        (of_container("side", Resource::Cpu), Err("container side has no cpu request".to_owned())),
+        (of_container("side", Resource::Cpu), without("container side has no cpu request", true)),
     ]);
     let new = hpa(&json!([utilization("memory", 50), of("app", 50), of("side", 50), utilization("cpu", 50)]));
     let (after, notes) = converted(&new, None, &verdict);
     assert_eq!(
         words(&after),
-        "memory 768Ki, cpu@app 250m, cpu@side 50%, cpu 500m, [50% 500m], [50% 768Ki], [50% 250m]"
+        "memory 768Ki, cpu@app 250m, cpu@side 50%, cpu 500m, [50% 500m], [50% 768Ki], [50% 250m], [50% waits]"
     );
     assert_eq!(after["spec"]["metrics"][1]["containerResource"]["future"], true, "what is unknown stays");
     assert_eq!(
@@ -339,6 +361,44 @@ fn the_record_is_ours() {
             Some(note) => assert!(notes.len() == 1 && notes[0].starts_with(note), "{rule}: {notes:?}"),
         }
     }
+}
+
+/// A record that comes with its own value is as good as the stored one.
+#[test]
+fn a_value_is_known_by_the_record_that_came_with_it() {
+    let converted = |target, value: &str, sum: &str| {
+        annotated(hpa(&json!([average("cpu", value)])), ORIGINAL, &record(target, value, sum, 10))
+    };
+    let stored = converted(80, "1200m", "15");
+    let verdict = bases(15_000, 10);
+    for (rule, new, expected) in [
+        ("an export of before is applied again", converted(80, "800m", "10"), "cpu 1200m, [80% 1200m]"),
+        (
+            "an earlier call in the same request changed it",
+            converted(60, "900m", "15"),
+            "cpu 900m, [60% 900m]",
+        ),
+        (
+            "a value that no record knows",
+            annotated(hpa(&json!([average("cpu", "5")])), ORIGINAL, &record(80, "1200m", "15", 10)),
+            "cpu 5",
+        ),
+    ] {
+        let conversion = convert(&read(&new), Some(&read(&stored)), &verdict);
+        assert_eq!(words(&apply_to(&new, &conversion)), expected, "{rule}");
+        assert!(!conversion.notes.iter().any(|note| note.is_warning()), "{rule}: {:?}", conversion.notes);
+    }
+}
+
+/// The keeper does not write only to take off that something waits: the webhook would put it there again.
+#[test]
+fn waiting_alone_is_no_reason_to_write() {
+    let waiting = json!({"metrics": [{"type": "Resource", "resource": "cpu", "target": 80}]}).to_string();
+    let hpa = annotated(hpa(&json!([utilization("cpu", 80)])), ORIGINAL, &waiting);
+    let conversion = convert(&read(&hpa), None, &restore());
+    assert!(!conversion.changes(&read(&hpa)));
+    assert_eq!(words(&apply_to(&hpa, &conversion)), "cpu 80%");
+    assert!(convert(&read(&hpa), None, &bases(1000, 1)).changes(&read(&hpa)));
 }
 
 #[test]

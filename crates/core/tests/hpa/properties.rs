@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::hpa::{Bases, MeanBase, Originals, Verdict, Why, apply_to, convert, operations};
+use plimsoll_core::hpa::{Bases, KeyBase, MeanBase, Originals, Verdict, Why, apply_to, convert, operations};
 use plimsoll_core::profile::Basis;
 use plimsoll_core::resource::{MILLI, Resource};
 use proptest::prelude::*;
@@ -26,12 +26,13 @@ fn metric() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn base() -> impl Strategy<Value = Result<MeanBase, String>> {
+fn base() -> impl Strategy<Value = KeyBase> {
     prop_oneof![
         5 => (0_i128..100_000, 1_u64..50).prop_map(|(milli, pods)| {
-            Ok(MeanBase { basis: Some(Basis::Request), sum: milli * MILLI, pods })
+            KeyBase::Known(MeanBase { basis: Some(Basis::Request), sum: milli * MILLI, pods })
         }),
-        1 => Just(Err("missing".to_owned())),
+        1 => any::<bool>().prop_map(|native| KeyBase::Missing { why: "missing".to_owned(), native }),
+        1 => Just(KeyBase::AsWritten),
     ]
 }
 

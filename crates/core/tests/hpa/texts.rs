@@ -1,6 +1,6 @@
 //! Annotations and autoscalers as texts: what is not ours is refused, never guessed.
 
-use plimsoll_core::hpa::{Hpa, MetricTarget, Originals, Verdict, read_sync, write_sync};
+use plimsoll_core::hpa::{Hpa, KeyBase, MetricTarget, Originals, Verdict, read_sync, write_sync};
 use serde_json::{Value, json};
 
 use crate::world::{annotated, average, hpa, read, record, utilization};
@@ -94,7 +94,17 @@ fn what_the_keeper_tells() {
         (
             "a base that is missing",
             r#"{"bases":[{"type":"Resource","resource":"cpu","missing":"container b has no cpu request"}]}"#,
-            Some("missing: container b has no cpu request"),
+            Some("missing: container b has no cpu request true"),
+        ),
+        (
+            "the controller can divide all the same",
+            r#"{"bases":[{"type":"Resource","resource":"cpu","missing":"container b has no cpu limit","keep":true}]}"#,
+            Some("missing: container b has no cpu limit false"),
+        ),
+        (
+            "as written",
+            r#"{"bases":[{"type":"Resource","resource":"cpu","asWritten":true}]}"#,
+            Some("as written"),
         ),
         ("cut off", r#"{"bases":[{"type":"#, None),
         ("unknown members", r#"{"restore":true,"now":1}"#, None),
@@ -112,7 +122,8 @@ fn what_the_keeper_tells() {
             Ok(Verdict::Restore(_)) => Some("restore".to_owned()),
             Ok(Verdict::Unknown) => panic!("{rule}"),
             Ok(Verdict::Convert(bases)) => Some(match bases.0.values().next() {
-                Some(Err(missing)) => format!("missing: {missing}"),
+                Some(KeyBase::Missing { why, native }) => format!("missing: {why} {native}"),
+                Some(KeyBase::AsWritten) => "as written".to_owned(),
                 _ => format!("convert {}", bases.0.len()),
             }),
         };

@@ -1,13 +1,13 @@
 //! Whether an autoscaler is converted, and against what.
 
-use plimsoll_core::hpa::{Seen, Shape, TargetFacts, Verdict, judge};
+use plimsoll_core::hpa::{KeyBase, Seen, Shape, TargetFacts, Verdict, judge};
 use plimsoll_core::profile::HpaMode;
 use plimsoll_core::resource::MILLI;
 use serde_json::{Value, json};
 
 use crate::world::{
-    annotated, app, context, cpu, deployment, hpa, lowered, objects, pod, read, settings, shape,
-    static_profile, untouched, utilization,
+    ORIGINAL, annotated, app, average, context, cpu, deployment, hpa, lowered, objects, pod, read, record,
+    settings, shape, static_profile, untouched, utilization,
 };
 
 /// The verdict in words: `800m of 1 (request)`, a reason, or `unknown`.
@@ -23,8 +23,11 @@ fn words(profile: &Value, pods: &[(Value, u64)], template: Option<&Value>, hpa: 
         Verdict::Restore(why) => why.to_string(),
         Verdict::Convert(bases) => match bases.0.get(&cpu()) {
             None => "nothing".to_owned(),
-            Some(Err(missing)) => missing.clone(),
-            Some(Ok(base)) => {
+            Some(KeyBase::AsWritten) => "as written".to_owned(),
+            Some(KeyBase::Missing { why, native }) => {
+                format!("{why}{}", if *native { "" } else { " (the controller can divide)" })
+            }
+            Some(KeyBase::Known(base)) => {
                 let against = base.basis.map_or("mixed", |basis| basis.lower_case());
                 format!("{}m over {} by {against}", base.sum / MILLI, base.pods)
             }
@@ -44,6 +47,7 @@ fn verdicts() {
     };
     let incomplete = pod(&json!({"containers": [app("app", "1", "2"), app("b", "", "")]}));
     let plain = hpa(&json!([utilization("cpu", 80)]));
+    let converted = annotated(hpa(&json!([average("cpu", "800m")])), ORIGINAL, &record(80, "800m", "10", 10));
     for (rule, profile, pods, template, hpa, expected) in [
         (
             "lowered pods",
@@ -84,7 +88,7 @@ fn verdicts() {
             some(untouched("1", ""), 1),
             None,
             &plain,
-            "container app has no cpu limit; set it in the pod template",
+            "container app has no cpu limit; set it in the pod template (the controller can divide)",
         ),
         (
             "no pods: the template",
@@ -116,15 +120,31 @@ fn verdicts() {
             &Value::Null,
             some(lowered("1", "500m", "2"), 2),
             None,
-            &plain,
+            &converted,
             "2000m over 2 by request",
+        ),
+        (
+            "no profile any more, lowered pods, and it was never converted: nobody says that it should be now",
+            &Value::Null,
+            some(lowered("1", "500m", "2"), 2),
+            None,
+            &plain,
+            "no profile is applied to its pods: no OvercommitProfile matches",
+        ),
+        (
+            "a resource that is never lowered",
+            &json!({"mode": "Static", "static": {"factors": {"memory": "0.5"}}}),
+            some(untouched("1", "2"), 2),
+            None,
+            &plain,
+            "as written",
         ),
         (
             "no profile any more, some pods lowered",
             &Value::Null,
             halfway,
             None,
-            &plain,
+            &converted,
             "10000m over 10 by request",
         ),
         (
@@ -156,7 +176,7 @@ fn verdicts() {
             &ours,
             some(opted_out(lowered("1", "500m", "2")), 2),
             None,
-            &plain,
+            &converted,
             "2000m over 2 by request",
         ),
         (
