@@ -520,7 +520,8 @@ async fn what_cannot_be_converted_is_told_once() {
     }
     assert!(world.is_quiet().await);
     assert_eq!((world.told("HpaNotConverted"), world.states("incomplete")), (1, 1));
-    assert!(world.fake.patches().is_empty());
+    assert_eq!(world.fake.patches().len(), 1, "that it waits is recorded");
+    assert_eq!(world.target(), (json!(80), false));
     // A record that somebody broke.
     let mut broken = hpa(80);
     broken["metadata"]["annotations"] = json!({"plimsoll.dev/hpa-original": "{"});
