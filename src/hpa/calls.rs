@@ -17,9 +17,21 @@ pub(super) const MANAGER: &str = "plimsoll-hpa";
 /// How long one call may take: longer than the webhooks in it may.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The same for what an autoscaler scales: the others wait meanwhile.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+
 const GROUP: &str = "autoscaling";
 const KIND: &str = "HorizontalPodAutoscaler";
 const PLURAL: &str = "horizontalpodautoscalers";
+
+/// How the API server has a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Served {
+    /// In this version.
+    pub(super) api_version: String,
+    /// Under this name.
+    pub(super) plural: String,
+}
 
 /// Calls about autoscalers and what they scale.
 #[derive(Clone)]
@@ -74,28 +86,46 @@ impl Calls {
         Hpa::read(&answer).map_err(|error| call.unavailable(format!("the answer is no autoscaler: {error}")))
     }
 
-    /// How the API server calls the objects of a kind; `None` if it does not know it.
+    /// In which version the API server has a kind, and how it calls the objects; `None` if it does not know the kind. The
+    /// controller of autoscalers goes by group and kind too: the version in an autoscaler may be one that is gone.
     ///
     /// # Errors
     /// See [`WriteError::next`].
-    pub(super) async fn plural(&self, api_version: &str, kind: &str) -> Result<Option<String>, WriteError> {
-        let what = format!("{kind} of {api_version}");
-        let call =
-            Call { verb: "get", kind: "APIResourceList", resource: "", group: "", object: &what, bytes: 0 };
-        let request = Request::new(root(api_version)).list(&kube::core::params::ListParams::default());
-        let text = match send(&self.client, call, request, CALL_TIMEOUT).await {
-            Ok(text) => text,
-            Err(WriteError::NotFound { .. } | WriteError::NotInstalled { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+    pub(super) async fn served(&self, api_version: &str, kind: &str) -> Result<Option<Served>, WriteError> {
+        if let Some(plural) = self.plural(api_version, kind).await? {
+            return Ok(Some(Served { api_version: api_version.to_owned(), plural }));
+        }
+        let Some((group, _)) = api_version.split_once('/') else { return Ok(None) };
+        let Some(about) = self.discover(&format!("/apis/{group}")).await? else { return Ok(None) };
+        let preferred = about.pointer("/preferredVersion/groupVersion").and_then(Value::as_str);
+        let Some(preferred) = preferred.filter(|preferred| *preferred != api_version) else {
+            return Ok(None);
         };
-        let answer: Value = serde_json::from_str(&text)
-            .map_err(|error| call.unavailable(format!("the answer is no list of resources: {error}")))?;
+        let plural = self.plural(preferred, kind).await?;
+        Ok(plural.map(|plural| Served { api_version: preferred.to_owned(), plural }))
+    }
+
+    async fn plural(&self, api_version: &str, kind: &str) -> Result<Option<String>, WriteError> {
+        let Some(answer) = self.discover(&root(api_version)).await? else { return Ok(None) };
         let resources = answer.get("resources").and_then(Value::as_array).into_iter().flatten();
         let text = |resource: &Value, key: &str| {
             resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let found = resources.filter(|resource| text(resource, "kind") == kind);
         Ok(found.map(|resource| text(resource, "name")).find(|name| !name.is_empty() && !name.contains('/')))
+    }
+
+    async fn discover(&self, path: &str) -> Result<Option<Value>, WriteError> {
+        let call =
+            Call { verb: "get", kind: "APIResourceList", resource: "", group: "", object: path, bytes: 0 };
+        let request = Request::new(path).list(&kube::core::params::ListParams::default());
+        let text = match send(&self.client, call, request, LOOK_TIMEOUT).await {
+            Ok(text) => text,
+            Err(WriteError::NotFound { .. } | WriteError::NotInstalled { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let answer = serde_json::from_str(&text);
+        answer.map(Some).map_err(|error| call.unavailable(format!("the answer is no JSON: {error}")))
     }
 
     /// The selector that the scale of an object tells; `None` if there is no such object, or it tells none.
@@ -105,16 +135,15 @@ impl Calls {
     pub(super) async fn scale_selector(
         &self,
         namespace: &str,
-        api_version: &str,
-        plural: &str,
+        served: &Served,
         name: &str,
     ) -> Result<Option<String>, WriteError> {
         let object = format!("{namespace}/{name}");
         let call =
             Call { verb: "get", kind: "Scale", resource: "*/scale", group: "*", object: &object, bytes: 0 };
-        let path = format!("{}/namespaces/{namespace}/{plural}", root(api_version));
+        let path = format!("{}/namespaces/{namespace}/{}", root(&served.api_version), served.plural);
         let request = Request::new(path).get_subresource("scale", name);
-        match send(&self.client, call, request, CALL_TIMEOUT).await {
+        match send(&self.client, call, request, LOOK_TIMEOUT).await {
             Ok(text) => {
                 let answer: Value = serde_json::from_str(&text)
                     .map_err(|error| call.unavailable(format!("the answer is no scale: {error}")))?;

@@ -36,6 +36,8 @@ const AFTERWARDS: Duration = Duration::from_secs(5);
 const EVERYTHING: Duration = Duration::from_secs(300);
 /// So many writes are under way at the same time: one may wait for a webhook that does not answer.
 const AT_ONCE: usize = 8;
+/// So many autoscalers are looked at before others get a turn on the thread.
+const LOOKED_AT_ONCE: usize = 8;
 
 /// Namespace and name.
 type Key = (String, String);
@@ -49,6 +51,8 @@ struct Known {
     newer: Option<(Arc<Hpa>, Arc<Hpa>)>,
     backoff: Backoff,
     not_before: Option<Instant>,
+    /// What was written last, and taken over.
+    written: Option<Wanted>,
     /// Whether the answer to the last write was lost.
     is_uncertain: bool,
     /// The record of what was converted, as it was seen last.
@@ -87,6 +91,8 @@ pub(super) struct Keeper {
     afterwards: BTreeMap<Key, Instant>,
     next_everything: Instant,
     next_foreign: Instant,
+    /// Where the next round begins.
+    resume: Option<Key>,
     /// Whether everything was looked at once. What is seen for the first time after that is new.
     is_settled: bool,
 }
@@ -105,6 +111,7 @@ impl Keeper {
             afterwards: BTreeMap::new(),
             next_everything: now + EVERYTHING,
             next_foreign: now + UNKNOWN,
+            resume: None,
             is_settled: false,
             parts,
         }
@@ -130,19 +137,27 @@ impl Keeper {
         self.mark(&objects, &settings);
         self.before = Some(Before { objects: Arc::clone(&objects), settings: Arc::clone(&settings) });
         let now = Instant::now();
-        let due: Vec<_> = self.dirty.iter().filter(|key| self.is_due(key, now)).cloned().collect();
+        let mut due: Vec<_> = self.dirty.iter().filter(|key| self.is_due(key, now)).cloned().collect();
+        // Where the last round stopped: some that fail again and again must not use up everybody's turns.
+        let from = due.partition_point(|key| self.resume.as_ref().is_some_and(|resume| key < resume));
+        due.rotate_left(from);
+        self.resume = None;
+        self.scales.begin();
         let mut writes = Vec::new();
-        let mut is_complete = true;
-        for key in due {
+        for (index, key) in due.into_iter().enumerate() {
             // As many as there are turns for; the rest is looked at anew when it is their turn.
             if writes.len() >= self.parts.config.writes_per_second {
-                is_complete = false;
+                self.resume = Some(key);
                 break;
+            }
+            // Requests are answered on the same threads.
+            if index % LOOKED_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
             }
             writes.extend(self.consider(key, &objects, &settings).await);
         }
         self.write(writes).await;
-        self.is_settled |= is_complete;
+        self.is_settled |= self.resume.is_none();
         self.parts.metrics.hpa_states(self.known.values().map(|known| known.state));
     }
 
@@ -228,7 +243,11 @@ impl Keeper {
         let target = objects.workload(&hpa.namespace, &hpa.target);
         let selector = match target {
             Some(workload) => workload.selector.as_ref(),
-            None if is_foreign(&hpa) => self.scales.selector(&self.calls, &hpa).await,
+            None if is_foreign(&hpa) => {
+                let found = self.scales.selector(&self.calls, &hpa).await;
+                self.teller.target_unknown(&hpa, found.failure, &mut known.told);
+                found.selector
+            }
             None => None,
         };
         let pods = selector.map(|selector| self.parts.pods.selected(&hpa.namespace, selector));
@@ -242,6 +261,7 @@ impl Keeper {
         let Some(wanted) = look.wanted.clone() else {
             known.backoff = Known::first_pause();
             known.not_before = None;
+            known.written = None;
             self.dirty.remove(&key);
             return None;
         };
@@ -276,6 +296,12 @@ impl Keeper {
                     } else {
                         known.record = known.newer.as_ref().and_then(|(_, newer)| newer.original.clone());
                         self.teller.done(&write.hpa, &write.look.notes);
+                        // In a rollout each look finds something new. Only what does not help is done ever more seldom.
+                        if known.written.as_ref() != Some(&write.wanted) {
+                            known.backoff = Known::first_pause();
+                            known.not_before = Some(Instant::now() + known.backoff.pause());
+                            known.written = Some(write.wanted);
+                        }
                         HpaWrite::Success
                     }
                 }
@@ -292,6 +318,7 @@ impl Keeper {
                     }
                     known.is_uncertain = true;
                     known.failed(&error);
+                    self.teller.refused(&write.hpa, &error, &mut known.told);
                     HpaWrite::Failure
                 }
             };
@@ -309,6 +336,7 @@ impl Known {
             newer: None,
             backoff: Self::first_pause(),
             not_before: None,
+            written: None,
             is_uncertain: false,
             record: None,
             was_seen: false,

@@ -39,8 +39,9 @@ pub(super) fn look(
     template: Option<&Shape>,
     context: &Context<'_>,
 ) -> Look {
-    if context.settings.excluded_namespaces.contains(&hpa.namespace) {
-        // The webhook leaves it alone too.
+    let is_marked = hpa.original.is_some() || hpa.sync.is_some();
+    if context.settings.excluded_namespaces.contains(&hpa.namespace) && !is_marked {
+        // The webhook leaves it alone too. What was converted before must not be stuck.
         return Look { state: HpaState::Native, wanted: None, notes: Vec::new(), mode: None };
     }
     let seen: Vec<_> = pods.iter().map(|(shape, pods)| Seen { shape, pods: *pods }).collect();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::calls::MANAGER;
-use crate::cluster::{Events, News, reference};
+use crate::cluster::{Events, News, Next, WriteError, reference};
 
 /// What was told is told again after this time if it is still so.
 const STILL: Duration = Duration::from_secs(600);
@@ -100,6 +100,20 @@ impl Teller {
     pub(super) fn pending(&self, hpa: &Hpa) {
         let text = "its targets wait: the webhook hpas.plimsoll.dev did not answer, or is not installed; trying again";
         self.publish(hpa, News::Warning, "HpaSyncPending", "Convert", text.to_owned());
+    }
+
+    /// What it scales cannot be asked for.
+    pub(super) fn target_unknown(&self, hpa: &Hpa, failure: Option<&str>, told: &mut Told) {
+        let text = failure
+            .map(|failure| format!("its pods are not known: {failure}; it is not converted until they are"));
+        self.stands(hpa, "HpaTargetUnknown", "Convert", text.unwrap_or_default(), told);
+    }
+
+    /// The API server does not take what is written.
+    pub(super) fn refused(&self, hpa: &Hpa, error: &WriteError, told: &mut Told) {
+        if !matches!(error.next(), Next::Retry(_)) {
+            self.stands(hpa, "HpaSyncRefused", "Convert", format!("its targets wait: {error}"), told);
+        }
     }
 
     /// A profile leaves it to something that is not served here.

@@ -81,6 +81,7 @@ async fn http1<H: Handler>(
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_header_size(options.header_bytes)
+        .max_headers(options.headers)
         .max_buf_size(READ_BUFFER.max(options.header_bytes))
         .serve_connection(TokioIo::new(Io::new(stream, Arc::clone(&activity))), answer);
     let mut connection = pin!(connection);

@@ -18,6 +18,8 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// The most bytes a request's head may have.
     pub header_bytes: usize,
+    /// The most headers a request may have.
+    pub headers: usize,
     /// How long a client may take to send a request's head, counted from its first byte.
     pub header_timeout: Duration,
     /// The most bytes a body may have.
@@ -47,6 +49,7 @@ impl Default for ServerOptions {
             queue_deadline: Duration::from_secs(1),
             max_connections: 1024,
             header_bytes: 16 * 1024,
+            headers: 100,
             header_timeout: Duration::from_secs(5),
             body_bytes: 7 * 1024 * 1024,
             body_timeout: Duration::from_secs(10),

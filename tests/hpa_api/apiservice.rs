@@ -11,7 +11,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use kube::client::Body;
 use plimsoll::hpa::apiservice::{InstallError, Installer, probe_address};
-use plimsoll_core::hpa::{MetricsGroup, ServiceRef, Step, Wanted, install, remove};
+use plimsoll_core::hpa::{ApiServiceError, MetricsGroup, ServiceRef, Step, Wanted, install, remove};
 use serde_json::{Value, json};
 
 use crate::server::Reply;
@@ -128,14 +128,20 @@ fn wanted() -> Wanted {
     }
 }
 
-/// Panics instead of a refusal.
-fn judged(found: Option<&Value>, back: bool) -> Result<Step, InstallError> {
-    let group = MetricsGroup::Metrics;
-    Ok(if back {
-        remove(group, "v1beta1", found, &wanted().service).unwrap()
-    } else {
-        install(group, "v1beta1", found, &wanted()).unwrap()
-    })
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Judged(#[from] ApiServiceError),
+    #[error(transparent)]
+    Failed(#[from] InstallError),
+}
+
+fn put(found: Option<&Value>) -> Result<Step, Failure> {
+    Ok(install(MetricsGroup::Metrics, "v1beta1", found, &wanted())?)
+}
+
+fn put_back(found: Option<&Value>) -> Result<Step, Failure> {
+    Ok(remove(MetricsGroup::Metrics, "v1beta1", found, &wanted().service)?)
 }
 
 #[tokio::test]
@@ -144,18 +150,18 @@ async fn there_and_back() {
     fake.lock().unwrap().store(metrics_server());
     let before = fake.lock().unwrap().stored.clone().unwrap()["spec"].clone();
     let dry = Installer::new(client(&fake), true);
-    dry.apply(NAME, |found| judged(found, false)).await.unwrap();
+    dry.apply(NAME, put).await.unwrap();
     assert_eq!(fake.lock().unwrap().stored.as_ref().unwrap()["spec"], before, "dry run");
     let installer = Installer::new(client(&fake), false);
     // Somebody changes it after it was read, twice.
     let mut other = metrics_server();
     other["spec"]["versionPriority"] = json!(7);
     fake.lock().unwrap().meddlers = [metrics_server(), other.clone()].into();
-    installer.apply(NAME, |found| judged(found, false)).await.unwrap();
+    installer.apply(NAME, put).await.unwrap();
     let stored = fake.lock().unwrap().stored.clone().unwrap();
     assert_eq!(stored["spec"]["service"]["name"], "plimsoll");
-    assert_eq!(installer.apply(NAME, |found| judged(found, false)).await.unwrap(), Step::Nothing);
-    installer.apply(NAME, |found| judged(found, true)).await.unwrap();
+    assert_eq!(installer.apply(NAME, put).await.unwrap(), Step::Nothing);
+    installer.apply(NAME, put_back).await.unwrap();
     assert_eq!(fake.lock().unwrap().stored.as_ref().unwrap()["spec"], other["spec"], "the newest");
     let seen = fake.lock().unwrap().seen.clone();
     let calls: Vec<_> = seen.iter().map(|(method, query, _)| format!("{method} {query}")).collect();
@@ -167,13 +173,13 @@ async fn there_and_back() {
 async fn made_and_deleted() {
     let fake = Arc::new(Mutex::new(Fake::default()));
     let installer = Installer::new(client(&fake), false);
-    assert!(matches!(installer.apply(NAME, |found| judged(found, false)).await.unwrap(), Step::Create(_)));
+    assert!(matches!(installer.apply(NAME, put).await.unwrap(), Step::Create(_)));
     let dry = Installer::new(client(&fake), true);
-    assert_eq!(dry.apply(NAME, |found| judged(found, true)).await.unwrap(), Step::Delete);
+    assert_eq!(dry.apply(NAME, put_back).await.unwrap(), Step::Delete);
     assert!(fake.lock().unwrap().stored.is_some(), "dry run");
-    assert_eq!(installer.apply(NAME, |found| judged(found, true)).await.unwrap(), Step::Delete);
+    assert_eq!(installer.apply(NAME, put_back).await.unwrap(), Step::Delete);
     assert_eq!(installer.get(NAME).await.unwrap(), None);
-    assert_eq!(installer.apply(NAME, |found| judged(found, true)).await.unwrap(), Step::Nothing);
+    assert_eq!(installer.apply(NAME, put_back).await.unwrap(), Step::Nothing);
 }
 
 #[tokio::test]
@@ -182,7 +188,7 @@ async fn somebody_who_never_stops() {
     fake.lock().unwrap().store(metrics_server());
     fake.lock().unwrap().meddlers = std::iter::repeat_n(metrics_server(), 100).collect();
     let installer = Installer::new(client(&fake), false);
-    let error = installer.apply(NAME, |found| judged(found, false)).await.unwrap_err();
+    let error = installer.apply(NAME, put).await.unwrap_err();
     assert_eq!(error.to_string(), format!("update APIService {NAME}: the object has been modified"));
     assert_eq!(fake.lock().unwrap().seen.len(), 5);
 }

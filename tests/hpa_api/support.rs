@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use plimsoll::hpa::api::{Lost, Parts, PodTable, Served, UpstreamOptions, World, serve};
+use plimsoll::hpa::api::{Parts, PodTable, Served, Unkept, UpstreamOptions, World, serve};
 use plimsoll::metrics::Metrics;
 use plimsoll::server::tls::{TlsOptions, wall_clock};
 use plimsoll::server::{
@@ -219,7 +219,7 @@ pub(crate) struct Running {
     pub(crate) pods: Table,
     pub(crate) objects: Arc<ArcSwap<Objects>>,
     pub(crate) upstream: Server,
-    pub(crate) lost: Arc<Mutex<Vec<Lost>>>,
+    pub(crate) lost: Arc<Mutex<Vec<Unkept>>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shutdown: Shutdown,
     pub(crate) readiness: Readiness,
@@ -260,7 +260,7 @@ impl Running {
         let pods = Table::default();
         let objects: Arc<ArcSwap<Objects>> = Arc::default();
         let settings = Settings { absent_namespace: AbsentNamespace::Exists, ..Settings::default() };
-        let lost: Arc<Mutex<Vec<Lost>>> = Arc::default();
+        let lost: Arc<Mutex<Vec<Unkept>>> = Arc::default();
         let told = Arc::clone(&lost);
         let shutdown = Shutdown::new();
         let readiness = Readiness::new(shutdown.clone());

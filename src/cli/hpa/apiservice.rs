@@ -263,10 +263,22 @@ async fn put(args: &Install, installer: &Installer, ctx: &mut Context<'_>) -> Re
     let patience = Duration::from_secs(u64::try_from(args.wait.0).unwrap_or_default());
     for version in group.versions() {
         let Err(problem) = installer.wait_for(group, version, patience).await else { continue };
+        if taken.is_empty() {
+            ctx.note(
+                "metrics do not come through the API server; it was ours before and still is: `plimsoll hpa apiservice \
+                 remove` puts back what was there before",
+            );
+            return Err(problem.into());
+        }
         for version in taken {
             let name = api_service_name(group, version);
             let ours = &wanted.service;
-            installer.apply(&name, |found| Ok::<_, Failure>(remove(group, version, found, ours)?)).await?;
+            let back =
+                installer.apply(&name, |found| Ok::<_, Failure>(remove(group, version, found, ours)?)).await;
+            if let Err(error) = back {
+                ctx.note(&format!("{name} is still ours: it could not be put back: {error}"));
+                return Err(problem.into());
+            }
         }
         ctx.note("metrics do not come through the API server; what was there before is put back");
         return Err(problem.into());

@@ -1,7 +1,9 @@
 //! The aggregated API server as a part of `serve`.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use plimsoll_core::hpa::HpaPod;
@@ -11,12 +13,17 @@ use super::{CliError, bind, server_options, tls_options};
 use crate::cluster::{self, Events, News, Snapshots, reference};
 use crate::config::Config;
 use crate::hpa::Pods;
-use crate::hpa::api::{self, Lost, Parts, PodTable, Served, Tell, UpstreamOptions, World};
+use crate::hpa::api::{self, Parts, PodTable, Served, Tell, Unkept, UpstreamOptions, World};
 use crate::server::tls::wall_clock;
 use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptions, TlsOptions};
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
+
+/// What is so is told again after this time if it still is.
+const STILL: Duration = Duration::from_secs(600);
+/// So many things that were told are remembered.
+const REMEMBERED: usize = 10_000;
 
 /// Who tells, in events.
 const MANAGER: &str = "plimsoll-hpa";
@@ -111,20 +118,26 @@ fn tls(config: &Config) -> TlsOptions {
     TlsOptions { source, client_auth: ClientAuth::Unjudged, http2: false, ..of_admission }
 }
 
-/// Tells by events on the autoscalers.
+/// Tells by events on the autoscalers; the same again only after a while.
 fn tell(client: Client) -> Tell {
     let events = Arc::new(Events::new(client, MANAGER));
-    Arc::new(move |lost: Lost| {
+    let told: Mutex<HashMap<[String; 4], Instant>> = Mutex::default();
+    Arc::new(move |of: Unkept| {
+        let now = Instant::now();
+        let key = [&of.namespace, &of.name, &of.uid, &of.why].map(Clone::clone);
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|_, last| now.saturating_duration_since(*last) < STILL);
+        if told.len() >= REMEMBERED || told.contains_key(&key) {
+            return;
+        }
+        told.insert(key, now);
+        drop(told);
         let events = Arc::clone(&events);
         tokio::spawn(async move {
-            let of = reference(
-                "autoscaling/v2",
-                "HorizontalPodAutoscaler",
-                &lost.namespace,
-                &lost.name,
-                &lost.uid,
-            );
-            events.publish(&of, News::Warning, "UsageNotScaled", "Scale", &lost.why).await;
+            let hpa =
+                reference("autoscaling/v2", "HorizontalPodAutoscaler", &of.namespace, &of.name, &of.uid);
+            let news = if of.is_lost { News::Warning } else { News::Normal };
+            events.publish(&hpa, news, "UsageNotScaled", "Scale", &of.why).await;
         });
     })
 }

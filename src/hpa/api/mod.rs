@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::authority::Known;
 use self::resources::Resources;
-pub use self::resources::{Lost, Tell};
+pub use self::resources::{Tell, Unkept};
 use self::review::Reviewer;
 pub use self::route::Served;
 use self::service::{Service, Shared};
@@ -69,7 +69,7 @@ pub struct Parts {
     pub front_proxy_interval: Duration,
     /// What is known of the cluster.
     pub world: World,
-    /// Is told of autoscalers whose meaning is not kept.
+    /// Is told of autoscalers that are told usage as it is though their pods are lowered.
     pub tell: Tell,
     /// Says when the front proxy's authority was looked for.
     pub readiness: Condition,

@@ -22,21 +22,23 @@ use crate::metrics::{ApiOutcome, Metrics, ScaleOutcome};
 /// What we read ourselves.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// An autoscaler whose meaning is not kept, and why.
+/// An autoscaler that is told usage as it is though its pods are lowered, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct Unkept {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
     /// Which of all objects of that name, over time.
     pub uid: String,
+    /// Whether its meaning is lost by it.
+    pub is_lost: bool,
     /// What it looks at that is told as it is, and why.
     pub why: String,
 }
 
-/// Is told of autoscalers whose meaning is not kept, again and again while that is so.
-pub type Tell = Arc<dyn Fn(Lost) + Send + Sync>;
+/// Is told of autoscalers that are told usage as it is, again and again while that is so.
+pub type Tell = Arc<dyn Fn(Unkept) + Send + Sync>;
 
 /// Makes the answers.
 pub(super) struct Resources {
@@ -163,15 +165,16 @@ impl Resources {
         self.metrics.hpa_api_scaled(resource.name(), outcome);
         let Scaling::Unscaled(unscaled) = found else { return };
         let objects = self.world.objects.load();
-        for name in unscaled.lost() {
+        let told = unscaled.lost().iter().map(|name| (name, true));
+        for (name, is_lost) in told.chain(unscaled.kept().iter().map(|name| (name, false))) {
             let Some(hpa) = objects.hpa(namespace, name) else { continue };
-            (self.tell)(Lost {
+            let means = if is_lost { ", so that utilization is of the lowered requests" } else { "" };
+            (self.tell)(Unkept {
                 namespace: namespace.to_owned(),
                 name: name.clone(),
                 uid: hpa.uid.clone(),
-                why: format!(
-                    "usage of {resource} is not scaled, so that utilization is of the lowered requests: {unscaled}"
-                ),
+                is_lost,
+                why: format!("usage of {resource} is not scaled{means}: {unscaled}"),
             });
         }
     }

@@ -18,7 +18,7 @@ use super::authority::Known;
 use super::identity::Identity;
 use super::resources::Resources;
 use super::review::{Access, Reviewer};
-use super::route::{self, Served};
+use super::route::{self, Attributes, Served};
 use crate::metrics::{ListenerMetrics, Metrics};
 use crate::server::limit::Limits;
 use crate::server::{Handler, Peer, ServerOptions, Shutdown};
@@ -80,10 +80,16 @@ impl Handler for Service {
 impl Service {
     async fn decide(&self, head: &Parts, peer: &Peer) -> Result<Answer, Refusal> {
         let Shared { limits, options, reviewer, served, resources, .. } = &*self.0;
-        let deadline: Duration = options.queue_deadline;
-        let _slot = limits.slot(deadline).await.ok_or_else(Refusal::overload)?;
-        let who = self.who(&head.headers, peer).await?;
+        // What is not there is not there for anybody.
         let (route, right) = route::route(&head.method, &head.uri, *served)?;
+        // Which resources there are does not wait behind those who wait for metrics-server: while it is not answered the
+        // API server takes the whole group for dead, and no namespace can be deleted.
+        let deadline: Duration = options.queue_deadline;
+        let _slot = match right {
+            Attributes::Path(_) => None,
+            Attributes::Resource { .. } => Some(limits.slot(deadline).await.ok_or_else(Refusal::overload)?),
+        };
+        let who = self.who(&head.headers, peer).await?;
         let access = reviewer.access(&who, &right).await;
         match access.map_err(|error| Refusal::unavailable(error.to_string()))? {
             Access::Allowed => resources.answer(&route, head, &who).await,

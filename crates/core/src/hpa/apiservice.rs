@@ -140,8 +140,8 @@ pub enum ApiServiceError {
     },
     /// It points at us, and what was there before is not recorded.
     #[error(
-        "APIService {name} is ours, but its annotation {} {problem}; apply the manifest of metrics-server, which puts its own \
-         back",
+        "APIService {name} is ours, but its annotation {} {problem}; delete it (kubectl delete apiservice {name}) and apply \
+         the manifest of metrics-server, which makes its own",
         keys::APISERVICE_ORIGINAL
     )]
     NoRecord {
@@ -181,7 +181,7 @@ pub fn install(
             return Err(ApiServiceError::NotKnown { name, found: owner(service.as_ref()), upstream });
         }
         // Also where there is a record already: whoever put this one in place meant it.
-        annotate(&mut changed, keys::APISERVICE_ORIGINAL, Some(&record(found)));
+        annotate(&mut changed, keys::APISERVICE_ORIGINAL, Some(&record(found, wanted)));
     }
     let keeps_bundle = is_ours && wanted.inject_ca_from.is_some() && bundle(found).is_some();
     let ca_bundle = if keeps_bundle { bundle(found).unwrap_or_default() } else { &wanted.ca_bundle };
@@ -214,6 +214,13 @@ pub fn remove(
         // Somebody put theirs back already; our record is all that is left of us.
         let mut changed = found.clone();
         annotate(&mut changed, keys::APISERVICE_ORIGINAL, None);
+        let record: Value = recorded.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let injected = record.get("injected").and_then(Value::as_str);
+        if injected.is_some() && annotation(found, INJECT_CA_FROM) == injected {
+            // Else its CA would be replaced by ours for ever.
+            let value = record.get("annotations").and_then(|kept| kept.get(INJECT_CA_FROM)?.as_str());
+            annotate(&mut changed, INJECT_CA_FROM, value);
+        }
         return Ok(Step::Replace(changed));
     }
     let Some(recorded) = recorded else {
@@ -299,12 +306,21 @@ fn fresh(group: MetricsGroup, version: &str, wanted: &Wanted) -> Value {
     made
 }
 
-fn record(found: &Value) -> String {
+fn record(found: &Value, wanted: &Wanted) -> String {
+    // What we wrote is left over where somebody put their own spec back; it is nobody's original.
+    let is_ours =
+        |key: &str, value: &str| key == INJECT_CA_FROM && wanted.inject_ca_from.as_deref() == Some(value);
     let kept: Map<String, Value> = INJECTIONS
         .iter()
-        .filter_map(|key| Some(((*key).to_owned(), Value::from(annotation(found, key)?))))
+        .filter_map(|key| Some((*key, annotation(found, key)?)))
+        .filter(|(key, value)| !is_ours(key, value))
+        .map(|(key, value)| (key.to_owned(), Value::from(value)))
         .collect();
-    json!({"spec": found.get("spec"), "annotations": kept}).to_string()
+    let mut record = json!({"spec": found.get("spec"), "annotations": kept});
+    if let (Some(record), Some(injected)) = (record.as_object_mut(), &wanted.inject_ca_from) {
+        record.insert("injected".to_owned(), injected.as_str().into());
+    }
+    record.to_string()
 }
 
 fn bundle(api_service: &Value) -> Option<&str> {

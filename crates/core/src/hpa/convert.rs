@@ -379,7 +379,7 @@ impl OneMetric<'_> {
 }
 
 impl Conversion {
-    /// Whether the autoscaler that it was made from differs from what it makes.
+    /// Whether the autoscaler that it was made from differs from what it makes, but for the annotation of the keeper.
     pub fn changes(&self, hpa: &Hpa) -> bool {
         // That something waits is no reason to write, only that it does so no longer when something else is written.
         let forgets_only = self.record.as_ref().is_some_and(|record| {
@@ -389,7 +389,7 @@ impl Conversion {
                 before == *record
             })
         });
-        !self.changes.is_empty() || (self.record.is_some() && !forgets_only) || hpa.sync.is_some()
+        !self.changes.is_empty() || (self.record.is_some() && !forgets_only)
     }
 }
 

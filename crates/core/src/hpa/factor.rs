@@ -43,6 +43,8 @@ pub enum Unscaled {
     AverageValue {
         /// The autoscalers whose utilization now means something else; often none.
         lost: Vec<String>,
+        /// Those that have such targets only, and keep their meaning by it.
+        kept: Vec<String>,
     },
     /// Autoscalers of these pods look at pods and at containers, or in several ways at one, and no factor is right for
     /// all.
@@ -63,9 +65,16 @@ impl Unscaled {
     /// The autoscalers whose meaning is not kept; whoever looks at them should be told.
     pub fn lost(&self) -> &[String] {
         match self {
-            Self::AverageValue { lost } | Self::Mixed { lost } | Self::NoBase { lost, .. } => lost,
+            Self::AverageValue { lost, .. } | Self::Mixed { lost } | Self::NoBase { lost, .. } => lost,
             Self::NotUsed | Self::NotLowered | Self::OtherMode => &[],
         }
+    }
+}
+
+impl Unscaled {
+    /// The autoscalers whose meaning is kept by it; that it is done may surprise all the same.
+    pub fn kept(&self) -> &[String] {
+        if let Self::AverageValue { kept, .. } = self { kept } else { &[] }
     }
 }
 
@@ -75,9 +84,12 @@ impl fmt::Display for Unscaled {
             Self::NotUsed => f.write_str("no autoscaler looks at it"),
             Self::NotLowered => f.write_str("nothing is lowered"),
             Self::OtherMode => f.write_str("the mode is not Shim"),
+            Self::AverageValue { lost, .. } if lost.is_empty() => {
+                f.write_str("its target of type AverageValue is held against true usage, as it is meant")
+            }
             Self::AverageValue { .. } => f.write_str(
-                "a target of these pods is an average value, which scaled usage would falsify; write all targets of the \
-                 resource as utilization, or all as average values",
+                "a target of these pods is of type AverageValue, which scaled usage would falsify; write all targets of the \
+                 resource as Utilization, or all as AverageValue",
             ),
             Self::Mixed { .. } => f.write_str(
                 "targets for the pod and for a container would need different factors; write all of them for the pod, or \
@@ -169,6 +181,8 @@ struct Uses {
     names: Vec<String>,
     /// Whether there is a target in absolute terms.
     absolute: bool,
+    /// Whose it is, if they have no other.
+    kept: Vec<String>,
 }
 
 impl Uses {
@@ -177,7 +191,7 @@ impl Uses {
         let mut uses = None;
         for hpa in hpas {
             let uses = uses.get_or_insert_with(Self::default);
-            let mut looks = false;
+            let (mut looks, mut absolute) = (false, false);
             for metric in &hpa.metrics {
                 let Some(key) = metric.key.as_ref().filter(|key| key.resource == resource) else { continue };
                 match metric.target {
@@ -185,11 +199,14 @@ impl Uses {
                         looks = true;
                         uses.utilization.insert(key.clone());
                     }
-                    MetricTarget::AverageValue(_) | MetricTarget::Other => uses.absolute = true,
+                    MetricTarget::AverageValue(_) | MetricTarget::Other => absolute = true,
                 }
             }
+            uses.absolute |= absolute;
             if looks {
                 uses.names.push(hpa.name.clone());
+            } else if absolute {
+                uses.kept.push(hpa.name.clone());
             }
         }
         uses
@@ -197,7 +214,7 @@ impl Uses {
 
     /// The scaling, with the factor of each key by `ratio`, or what is missing for it.
     fn scaling(self, ratio: &dyn Fn(&MetricKey) -> Result<Ratio, String>) -> Scaling {
-        let Self { utilization, names, absolute } = self;
+        let Self { utilization, names, absolute, kept } = self;
         if utilization.is_empty() && !absolute {
             return Scaling::Unscaled(Unscaled::NotUsed);
         }
@@ -212,7 +229,7 @@ impl Uses {
             return Scaling::Unscaled(Unscaled::NotLowered);
         }
         if absolute {
-            return Scaling::Unscaled(Unscaled::AverageValue { lost: names });
+            return Scaling::Unscaled(Unscaled::AverageValue { lost: names, kept });
         }
         match ratios.remove(&None) {
             Some(whole) if ratios.values().all(|ratio| *ratio == whole) => Scaling::Pods(whole),

@@ -129,21 +129,24 @@ fn what_is_told() {
             shim(),
             one(json!([average("cpu", "800m")])),
             half.clone(),
-            Scaling::Unscaled(Unscaled::AverageValue { lost: vec![] }),
+            Scaling::Unscaled(Unscaled::AverageValue { lost: vec![], kept: lost() }),
         ),
         (
             "both ways in one",
             shim(),
             one(json!([average("cpu", "800m"), utilization("cpu", 80)])),
             half.clone(),
-            Scaling::Unscaled(Unscaled::AverageValue { lost: lost() }),
+            Scaling::Unscaled(Unscaled::AverageValue { lost: lost(), kept: vec![] }),
         ),
         (
             "both ways in two",
             shim(),
             vec![named("a", &json!([average("cpu", "800m")])), named("b", &json!([utilization("cpu", 80)]))],
             half.clone(),
-            Scaling::Unscaled(Unscaled::AverageValue { lost: vec!["b".to_owned()] }),
+            Scaling::Unscaled(Unscaled::AverageValue {
+                lost: vec!["b".to_owned()],
+                kept: vec!["a".to_owned()],
+            }),
         ),
         (
             "absolute for memory only",
