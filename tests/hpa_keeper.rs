@@ -520,7 +520,7 @@ async fn what_cannot_be_converted_is_told_once() {
     }
     assert!(world.is_quiet().await);
     assert_eq!((world.told("HpaNotConverted"), world.states("incomplete")), (1, 1));
-    assert_eq!(world.fake.patches().len(), 1, "that it waits is recorded");
+    assert_eq!(world.fake.patches().len(), 1, "the webhook is told to wait, and that once");
     assert_eq!(world.target(), (json!(80), false));
     // A record that somebody broke.
     let mut broken = hpa(80);
