@@ -125,6 +125,8 @@ async fn what_there_is_not() {
         answer.refusal();
     }
     let answer = connection.send("GET", "/apis", &[]).await;
+    assert_eq!(answer.status, 404, "for nobody");
+    let answer = connection.send("GET", PODS, &[]).await;
     assert_eq!(answer.status, 401, "who is not known is told nothing");
     assert!(running.upstream.asked().is_empty());
     running.stop().await;
@@ -223,11 +225,13 @@ async fn too_many_are_told_to_try_again() {
         () = async {
             let mut connection = running.connect(None).await;
             // Until the first one has the only slot.
-            while connection.get("/apis/metrics.k8s.io/v1beta1", headers).await.status != 429 {}
+            while connection.get("/apis/metrics.k8s.io/v1beta1/nodes", headers).await.status != 429 {}
+            let group = connection.get("/apis/metrics.k8s.io/v1beta1", headers).await;
+            assert_eq!(group.status, 200, "that the group is there does not wait behind those who wait: {group:?}");
         } => {}
     }
     drop(hanging);
     let mut connection = running.connect(None).await;
-    while connection.get("/apis/metrics.k8s.io/v1beta1", headers).await.status != 200 {}
+    while connection.get("/apis/metrics.k8s.io/v1beta1/nodes", headers).await.status != 200 {}
     running.stop().await;
 }
