@@ -124,10 +124,10 @@ async fn what_there_is_not() {
         assert_eq!(answer.status, status, "{rule}: {answer:?}");
         answer.refusal();
     }
-    let answer = connection.send("GET", "/apis", &[]).await;
-    assert_eq!(answer.status, 404, "for nobody");
-    let answer = connection.send("GET", PODS, &[]).await;
-    assert_eq!(answer.status, 401, "who is not known is told nothing");
+    for (path, status) in [("/apis", 404), ("/apis/custom.metrics.k8s.io/v1beta2", 404), (PODS, 401)] {
+        let answer = connection.send("GET", path, &[]).await;
+        assert_eq!(answer.status, status, "{path}: who is not known is told only what is not there");
+    }
     assert!(running.upstream.asked().is_empty());
     running.stop().await;
 }
@@ -226,8 +226,8 @@ async fn too_many_are_told_to_try_again() {
             let mut connection = running.connect(None).await;
             // Until the first one has the only slot.
             while connection.get("/apis/metrics.k8s.io/v1beta1/nodes", headers).await.status != 429 {}
-            let group = connection.get("/apis/metrics.k8s.io/v1beta1", headers).await;
-            assert_eq!(group.status, 200, "that the group is there does not wait behind those who wait: {group:?}");
+            let discovery = connection.get("/apis/metrics.k8s.io/v1beta1", headers).await;
+            assert_eq!(discovery.status, 200, "which resources there are does not wait for metrics-server");
         } => {}
     }
     drop(hanging);

@@ -20,10 +20,17 @@ use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptio
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
 
+const HEADER_BYTES: usize = 256 * 1024;
+/// What answers of metrics-server may take together, as text.
+const BODY_MEMORY: usize = 32 * 1024 * 1024;
+
 /// What is so is told again after this time if it still is.
 const STILL: Duration = Duration::from_secs(600);
 /// So many things that were told are remembered.
 const REMEMBERED: usize = 10_000;
+
+/// How often it is looked whether the pods are known.
+const PODS_POLL: Duration = Duration::from_millis(50);
 
 /// Who tells, in events.
 const MANAGER: &str = "plimsoll-hpa";
@@ -57,8 +64,11 @@ pub(super) async fn start(
     let certificates =
         CertificateStore::open_for(tls(config), wall_clock(), metrics.hpa_api_listener().clone())
             .map_err(|error| CliError::Usage(format!("hpa.api: {error}")))?;
-    let store = Arc::clone(&certificates);
-    readiness.check("certificate of the aggregated API", move || store.check());
+    if config.hpa.api.certificate.is_none() {
+        // One of its own that runs out is no reason to stop admission: metrics tell, and the API server sees it.
+        let store = Arc::clone(&certificates);
+        readiness.check("certificate of the aggregated API", move || store.check());
+    }
     let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
     tasks.spawn("certificates of the aggregated API", polling);
     let (listener, address) = bind(config.hpa.api.address).await?;
@@ -70,11 +80,27 @@ pub(super) async fn start(
     let table = pods.clone();
     let (watching, counting, cancelled) = (client.clone(), Arc::clone(metrics), tasks.cancelled());
     tasks.spawn("pods", async move { table.follow(watching, counting, cancelled).await });
+    // Not ready before the pods are known: until then the controller of autoscalers gets errors.
+    let complete = readiness.condition("pods");
+    complete.missing("the pods of the cluster are not listed yet");
+    let (table, cancelled) = (pods.clone(), tasks.cancelled());
+    tasks.spawn("pods are known", async move {
+        while !table.is_complete() && !cancelled.is_cancelled() {
+            tokio::time::sleep(PODS_POLL).await;
+        }
+        complete.ready();
+        cancelled.cancelled().await;
+    });
 
     let hpa = &config.hpa.api;
     let parts = Parts {
         served: Served { metrics: config.hpa.shim.enabled, external: config.hpa.external.enabled },
-        options: ServerOptions { address, concurrency: CONCURRENCY, ..server_options(config) },
+        options: ServerOptions {
+            address,
+            concurrency: CONCURRENCY,
+            body_memory: BODY_MEMORY,
+            ..server_options(config)
+        },
         certificates,
         client: client.clone(),
         credentials,

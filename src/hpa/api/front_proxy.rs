@@ -22,6 +22,9 @@ use super::identity::Identity;
 use super::percent;
 use crate::server::tls::provider;
 
+/// So many certificates may stand above a client certificate.
+const MOST_ABOVE: usize = 4;
+
 const CA: &str = "requestheader-client-ca-file";
 const ALLOWED_NAMES: &str = "requestheader-allowed-names";
 const USERNAME: &str = "requestheader-username-headers";
@@ -100,6 +103,10 @@ impl FrontProxy {
         now: UnixTime,
     ) -> Option<Identity> {
         let (leaf, chain) = shown.split_first()?;
+        // To judge a long chain costs more than anybody should be able to make us pay.
+        if chain.len() > MOST_ABOVE {
+            return None;
+        }
         if let Err(error) = self.verifier.verify_client_cert(leaf, chain, now) {
             tracing::debug!(%error, "a client certificate that is not the front proxy's");
             return None;

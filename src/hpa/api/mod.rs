@@ -102,6 +102,7 @@ pub async fn serve(listener: TcpListener, mut parts: Parts, shutdown: Shutdown) 
         identities: parts.identities.into_iter().collect(),
         tell: parts.tell,
         metrics: Arc::clone(&parts.metrics),
+        turns: resources::turns(),
     };
     let service = Service(Arc::new(Shared {
         options: Arc::new(parts.options),

@@ -48,11 +48,11 @@ impl Resources {
         self.check_complete()?;
         let selector = parameter(query, "labelSelector").filter(|_| name.is_none());
         let usage = self.pods(namespace, name, by_labels(selector.as_deref()).as_deref()).await?;
-        let (usage, _) = match usage {
+        let found = match usage {
             Ok(found) => found,
             Err(answer) => return Ok(answer),
         };
-        let sum = self.sum(namespace, metric, &usage, |_, _| true)?;
+        let sum = self.sum(namespace, metric, &found.pods, |_, _| true)?;
         let count = u64::try_from(sum.pods.len()).unwrap_or(u64::MAX);
         let mut items = Vec::with_capacity(sum.pods.len());
         for Found { pod, usage } in &sum.pods {
@@ -76,12 +76,12 @@ impl Resources {
         let selector = parameter(query, "labelSelector").unwrap_or_default();
         let wanted = Wanted::read(&selector).map_err(Refusal::bad_request)?;
         self.check_complete()?;
-        let (usage, _) = match self.pods(namespace, None, None).await? {
+        let found = match self.pods(namespace, None, None).await? {
             Ok(found) => found,
             Err(answer) => return Ok(answer),
         };
         let mut kinds = Vec::new();
-        let sum = self.sum(namespace, metric, &usage, |shape, context| {
+        let sum = self.sum(namespace, metric, &found.pods, |shape, context| {
             let Ok(view) = shape.view() else { return false };
             let owner = topmost_owner(&view, namespace, context.objects);
             let is_it = wanted.is(&owner.kind, &owner.name);

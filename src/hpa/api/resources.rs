@@ -8,6 +8,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use plimsoll_core::hpa::{Scaling, Unscaled, scaled, scaling};
 use plimsoll_core::resource::Resource;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Refusal};
 use super::discovery;
@@ -40,6 +41,21 @@ pub struct Unkept {
 /// Is told of autoscalers that are told usage as it is, again and again while that is so.
 pub type Tell = Arc<dyn Fn(Unkept) + Send + Sync>;
 
+/// So many answers of metrics-server are taken apart at the same time. In memory one is many times its text.
+const AT_ONCE: usize = 2;
+
+/// The usage of pods, and the text that it was read from.
+pub(super) struct Usage {
+    pub(super) pods: PodUsage,
+    pub(super) fetched: Fetched,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// The turns of those who take an answer apart.
+pub(super) fn turns() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(AT_ONCE))
+}
+
 /// Makes the answers.
 pub(super) struct Resources {
     pub(super) upstream: Upstream,
@@ -47,6 +63,7 @@ pub(super) struct Resources {
     pub(super) identities: BTreeSet<String>,
     pub(super) tell: Tell,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) turns: Arc<Semaphore>,
 }
 
 impl Resources {
@@ -91,7 +108,7 @@ impl Resources {
         namespace: &str,
         name: Option<&str>,
         query: Option<&str>,
-    ) -> Result<Result<(PodUsage, Fetched), Answer>, Refusal> {
+    ) -> Result<Result<Usage, Answer>, Refusal> {
         let mut path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
         if let Some(name) = name {
             path = format!("{path}/{name}");
@@ -103,9 +120,11 @@ impl Resources {
         if fetched.status != StatusCode::OK {
             return Ok(Err(as_it_is(fetched)));
         }
-        let usage = PodUsage::read(&fetched.body, namespace, name)
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|error| Refusal::unavailable(error.to_string()))?;
+        let pods = PodUsage::read(&fetched.body, namespace, name)
             .map_err(|reason| Refusal::unavailable(self.upstream.not_understood(&fetched.body, &reason)))?;
-        Ok(Ok((usage, fetched)))
+        Ok(Ok(Usage { pods, fetched, _turn: turn }))
     }
 
     /// Refuses while not everything is known: what is not known would be told as if nothing were lowered.
@@ -119,10 +138,11 @@ impl Resources {
     /// What the autoscaler's controller is told.
     async fn scaled(&self, head: &Parts, namespace: &str, name: Option<&str>) -> Result<Answer, Refusal> {
         self.check_complete()?;
-        let (mut usage, fetched) = match self.pods(namespace, name, head.uri.query()).await? {
-            Ok(found) => found,
-            Err(answer) => return Ok(answer),
-        };
+        let Usage { pods: mut usage, fetched, _turn } =
+            match self.pods(namespace, name, head.uri.query()).await? {
+                Ok(found) => found,
+                Err(answer) => return Ok(answer),
+            };
         let mut shapes = Shapes::default();
         let mut any = false;
         for pod in usage.pods() {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use plimsoll_quantity::{Ratio, Rounding, scale};
 use thiserror::Error;
@@ -15,6 +16,7 @@ use crate::hpa::standing::is_lowered;
 use crate::hpa::{
     Hpa, MetricKey, MetricTarget, Seen, Standing, TargetFacts, Verdict, Why, base, judge, request, standing,
 };
+use crate::objects::WorkloadKind;
 use crate::pod::topmost_owner;
 use crate::profile::HpaMode;
 use crate::resource::{MILLI, Resource, UNIT};
@@ -109,6 +111,9 @@ pub enum NotKnown {
     /// Their namespace.
     #[error("namespace {0} is not known")]
     Namespace(String),
+    /// The autoscaler that looks at them.
+    #[error("the autoscaler of the pods is not known")]
+    Autoscaler,
 }
 
 /// What becomes of the usage of a resource in an answer about these pods, which are of one namespace. Pods of the answer
@@ -139,9 +144,14 @@ pub fn scaling(
         if !shim {
             return Ok(Scaling::Unscaled(Unscaled::OtherMode));
         }
+        // Or one that scales something of a kind that is not followed here.
+        let is_foreign = |hpa: &Arc<Hpa>| WorkloadKind::of(&hpa.target.group, &hpa.target.kind).is_none();
+        if context.objects.hpas_in(namespace).any(is_foreign) {
+            return Err(NotKnown::Autoscaler);
+        }
         Uses { utilization: BTreeSet::from([pod]), ..Uses::default() }
     } else {
-        let shim = found.iter().copied().filter(|hpa| is_shim(hpa, pods, context));
+        let shim = found.iter().copied().filter(|hpa| is_shim(hpa, resource, pods, context));
         match Uses::of(shim, resource) {
             Some(uses) => uses,
             None => return Ok(Scaling::Unscaled(Unscaled::OtherMode)),
@@ -166,11 +176,19 @@ fn autoscalers<'a>(namespace: &str, pods: &[Seen<'_>], context: &Context<'a>) ->
     context.objects.hpas_in(namespace).map(AsRef::as_ref).filter(|hpa| scales(hpa)).collect()
 }
 
-fn is_shim(hpa: &Hpa, pods: &[Seen<'_>], context: &Context<'_>) -> bool {
+fn is_shim(hpa: &Hpa, resource: Resource, pods: &[Seen<'_>], context: &Context<'_>) -> bool {
     let target = context.objects.workload(&hpa.namespace, &hpa.target);
     let template = target.and_then(|workload| workload.template.as_deref());
     let verdict = judge(hpa, &TargetFacts { pods, template }, context);
-    verdict == Verdict::Restore(Why::Mode(HpaMode::Shim))
+    match verdict {
+        Verdict::Restore(Why::Mode(HpaMode::Shim)) => true,
+        // One that is about to be converted still means a utilization.
+        Verdict::Convert(_) => hpa.metrics.iter().any(|metric| {
+            metric.key.as_ref().is_some_and(|key| key.resource == resource)
+                && matches!(metric.target, MetricTarget::Utilization(_))
+        }),
+        Verdict::Restore(_) | Verdict::Unknown => false,
+    }
 }
 
 /// How autoscalers look at one resource.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::harness::autoscaling::{group_profile, grouped, told, with_autoscalers};
+use crate::harness::autoscaling::{Autoscaling, group_profile, grouped, told, with_autoscalers};
 use crate::harness::hpa::{
     Expected, PODS, UNCHANGED, asking, average, condition, decided, deployment, eighty, has_targets, hpa,
     hpa_v1, measured, of_container, rescales, roll_half, rolled, usual, utilization,
@@ -15,6 +15,8 @@ use crate::harness::{World, check_eq, until};
 const REQUEST: &str = "hpa-request";
 const LIMIT: &str = "hpa-limit";
 const OFF: &str = "hpa-off";
+/// By request, of which a quarter is left.
+const QUARTER: &str = "hpa-quarter";
 
 /// A workload and its autoscaler.
 struct Case {
@@ -96,9 +98,10 @@ async fn with_old_pods(cases: &mut Cases<'_>) -> Result<()> {
     group_profile(world, REQUEST, &json!({})).await?;
     group_profile(world, LIMIT, &json!({"basis": "Limit"})).await?;
     group_profile(world, OFF, &json!({"hpa": {"mode": "Off"}})).await?;
-    for group in [REQUEST, LIMIT, OFF] {
+    group_profile(world, QUARTER, &json!({"static": {"factors": {"cpu": "0.25"}}})).await?;
+    for (group, lowered) in [(REQUEST, "500m"), (LIMIT, "500m"), (OFF, "500m"), (QUARTER, "250m")] {
         let namespace = grouped(world, &format!("{group}-probe"), group).await?;
-        world.lowers(&namespace, "500m").await?;
+        world.lowers(&namespace, lowered).await?;
     }
     roll_half(world, &half, &json!({"metadata": {"annotations": {"e2e/stage": "half"}}})).await
 }
@@ -106,6 +109,7 @@ async fn with_old_pods(cases: &mut Cases<'_>) -> Result<()> {
 async fn with_new_pods(cases: &mut Cases<'_>) -> Result<()> {
     let world = cases.world;
     cases.add("all pods are lowered", REQUEST, plain, &[eighty()], (TO_800M, 7)).await?;
+    cases.add("halved twice", QUARTER, plain, &[eighty()], (TO_800M, 7)).await?;
     cases.add("of the limit", LIMIT, plain, &[eighty()], (&["cpu 1600m"], 4)).await?;
     let limited = |namespace: &str| alone(deployment(namespace, &[asking("app", "100m", "1")], "500m"));
     let rule = "five times its request, half of its limit";
@@ -145,6 +149,8 @@ struct Stories {
     v1: String,
     /// A container has no request: it cannot be converted.
     lacking: String,
+    /// It is let go when no replica is there any more.
+    orphan: String,
 }
 
 impl Stories {
@@ -163,11 +169,15 @@ impl Stories {
         let lacking = grouped(world, "hpa-convert-lacking", REQUEST).await?;
         let containers = [usual(), container("no-request", &json!({}))];
         world.cluster.create(&deployment(&lacking, &containers, "250m")).await?;
-        Ok(Self { early, edited, v1, lacking })
+        let orphan = grouped(world, "hpa-convert-orphan", REQUEST).await?;
+        world.cluster.create(&plain(&orphan)).await?;
+        world.cluster.create(&pinned(hpa(&orphan, &[eighty()]))).await?;
+        has_targets(world, &orphan, TO_800M).await?;
+        Ok(Self { early, edited, v1, lacking, orphan })
     }
 
-    fn namespaces(&self) -> [&str; 4] {
-        [&self.early, &self.edited, &self.v1, &self.lacking]
+    fn namespaces(&self) -> [&str; 5] {
+        [&self.early, &self.edited, &self.v1, &self.lacking, &self.orphan]
     }
 
     /// The load is known: from now on they may decide.
@@ -199,12 +209,18 @@ impl Stories {
         check_eq!(rescales(world, &self.lacking).await?, Vec::<usize>::new(), "decisions without a request");
         Ok(())
     }
+
+    /// Nobody keeps the targets any more: what was written last counts.
+    async fn outlive(&self, world: &World) -> Result<()> {
+        world.cluster.merge(&hpa(&self.orphan, &[]), &unpinned(&json!({}))).await?;
+        decided(world, &[("with no replica left", &self.orphan, 7)]).await
+    }
 }
 
 /// Ten pods that use 500m each of 1000m that were asked for and 500m that they got, unless said.
 pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
     world.metrics_server().await?;
-    with_autoscalers(world, &json!({}), async |_| {
+    with_autoscalers(world, &json!({}), async |run: &Autoscaling<'_>| {
         let mut cases = Cases { world, all: Vec::new() };
         with_old_pods(&mut cases).await?;
         with_new_pods(&mut cases).await?;
@@ -231,7 +247,9 @@ pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
             expected.push((case.rule, &case.namespace, case.want));
         }
         decided(world, &expected).await?;
-        stories.end(world).await
+        stories.end(world).await?;
+        run.kill_replicas();
+        stories.outlive(world).await
     })
     .await
 }

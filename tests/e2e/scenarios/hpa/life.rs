@@ -1,7 +1,7 @@
 //! A workload at its target through the whole life of a profile: nobody scales it.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::autoscaling::{RECORD, group_profile, grouped, with_autoscalers};
 use crate::harness::hpa::{
@@ -39,6 +39,7 @@ pub(in crate::scenarios) async fn never_scaled(world: &World) -> Result<()> {
         requests(world, &ours, "500m").await?;
         at_its_target(world, &ours).await.context("all pods are lowered")?;
         has_targets(world, &ours, &["cpu 800m"]).await.context("all pods are lowered")?;
+        explained(world, &ours)?;
         // Half-way through its rollout or at the end of it: more than there are.
         until("the workload that is left alone to be scaled up", async || {
             let sizes = rescales(world, &left).await?;
@@ -60,6 +61,20 @@ pub(in crate::scenarios) async fn never_scaled(world: &World) -> Result<()> {
         at_its_target(world, &ours).await.context("after")
     })
     .await
+}
+
+/// What the autoscaler makes of it, what it would make of it without us, and what was meant.
+fn explained(world: &World, namespace: &str) -> Result<()> {
+    let explain = |form: &str| {
+        world.cluster.kubectl.plimsoll(&["hpa", "explain", WEB, "--namespace", namespace, "--output", form])
+    };
+    let answer: Value = serde_json::from_str(&explain("json")?)?;
+    for (view, want) in [("now", PODS), ("untouched", 2 * PODS), ("meant", PODS)] {
+        check_eq!(answer[view]["replicas"], json!(want), "replicas {view}: {answer:#}");
+    }
+    let text = explain("table")?;
+    ensure!(text.contains("untouched") && text.contains("800m"), "{text}");
+    Ok(())
 }
 
 async fn restart(world: &World, namespace: &str) -> Result<()> {

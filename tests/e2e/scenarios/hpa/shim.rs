@@ -17,8 +17,13 @@ use crate::harness::{World, check_eq, until};
 const SHIM: &str = "hpa-shim";
 const LIMIT: &str = "hpa-shim-limit";
 const EXTERNAL: &str = "hpa-external";
-const GROUPS: [&str; 3] =
-    ["v1beta1.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"];
+/// All that is installed; metrics-server's own first.
+const GROUPS: [&str; 4] = [
+    "v1beta1.metrics.k8s.io",
+    "v1beta1.custom.metrics.k8s.io",
+    "v1beta2.custom.metrics.k8s.io",
+    "v1beta1.external.metrics.k8s.io",
+];
 
 fn api_service(name: &str) -> Value {
     json!({
@@ -36,6 +41,10 @@ struct Installed<'w> {
 
 impl Installed<'_> {
     fn run(&self, verb: &str, what: &str) -> Result<String> {
+        self.run_with(verb, what, &[])
+    }
+
+    fn run_with(&self, verb: &str, what: &str, more: &[&str]) -> Result<String> {
         let service = format!("{NAMESPACE}/plimsoll:{}", self.port);
         let address = format!("https://127.0.0.1:{}", self.port);
         let ca = self.world.setup.dir.join("shim-ca.crt");
@@ -44,7 +53,7 @@ impl Installed<'_> {
         let args =
             ["hpa", "apiservice", verb, what, "--service", &service, "--ca-file", &ca, "--address", &address];
         let args = if verb == "install" { &args[..] } else { &args[..6] };
-        self.world.cluster.kubectl.plimsoll(args)
+        self.world.cluster.kubectl.plimsoll(&[args, more].concat())
     }
 
     /// Waits until the API server finds who serves a group.
@@ -114,10 +123,11 @@ pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
         group_profile(world, SHIM, &json!({"hpa": {"mode": "Shim"}})).await?;
         group_profile(world, LIMIT, &json!({"hpa": {"mode": "Shim"}, "basis": "Limit"})).await?;
         group_profile(world, EXTERNAL, &json!({"hpa": {"mode": "External"}})).await?;
-        let [all, one, own] = [
+        let [all, one, own, both] = [
             grouped(world, "hpa-shim-all", SHIM).await?,
             grouped(world, "hpa-shim-one", SHIM).await?,
             grouped(world, "hpa-shim-own", SHIM).await?,
+            grouped(world, "hpa-shim-both", SHIM).await?,
         ];
         let limit = grouped(world, "hpa-shim-limit", LIMIT).await?;
         let [pods, workload] = [
@@ -128,11 +138,11 @@ pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
             world.lowers(namespace, "500m").await?;
         }
         roll_half(world, &half, &json!({"metadata": {"annotations": {"e2e/stage": "half"}}})).await?;
-        for namespace in [&all, &own, &limit, &pods, &workload] {
+        for namespace in [&all, &own, &both, &limit, &pods, &workload] {
             world.cluster.create(&plain(namespace)).await?;
         }
         world.cluster.create(&deployment(&one, &[usual(), asking("side", "3", "")], "500m")).await?;
-        let everywhere: Vec<&str> = [&half, &all, &one, &own, &limit, &pods, &workload].map(String::as_str).into();
+        let everywhere: Vec<&str> = [&half, &all, &one, &own, &both, &limit, &pods, &workload].map(String::as_str).into();
         measured(world, &everywhere, PODS).await?;
 
         for what in ["metrics", "custom", "external"] {
@@ -146,25 +156,33 @@ pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
             "metric": {"name": "plimsoll_cpu_percent", "selector": {"matchLabels": {"workload": "web", "kind": "Deployment"}}},
             "target": {"type": "Value", "value": "80"},
         }});
-        let cases: [(&str, &str, Value, usize); 7] = [
-            ("half of the pods are lowered", &half, eighty(), 7),
-            ("all pods are lowered", &all, eighty(), 7),
-            ("of one container of two", &one, of_one, 7),
-            ("a target in cores is held against true usage", &own, average("cpu", "800m"), 7),
-            ("of the limit", &limit, eighty(), 4),
-            ("our metric of pods", &pods, percent_of_pods(), 7),
-            ("our metric of the workload", &workload, workload_metric, 7),
+        let cases: [(&str, &str, &[Value], usize); 8] = [
+            ("half of the pods are lowered", &half, &[eighty()], 7),
+            ("all pods are lowered", &all, &[eighty()], 7),
+            ("of one container of two", &one, &[of_one], 7),
+            ("a target in cores is held against true usage", &own, &[average("cpu", "800m")], 7),
+            ("a percentage beside it is too", &both, &[eighty(), average("cpu", "800m")], 13),
+            ("of the limit", &limit, &[eighty()], 4),
+            ("our metric of pods", &pods, &[percent_of_pods()], 7),
+            ("our metric of the workload", &workload, &[workload_metric], 7),
         ];
         let mut expected: Vec<Expected<'_>> = Vec::new();
-        for (rule, namespace, metric, want) in &cases {
-            world.cluster.create(&hpa(namespace, std::slice::from_ref(metric))).await?;
+        for (rule, namespace, metrics, want) in &cases {
+            world.cluster.create(&hpa(namespace, metrics)).await?;
             expected.push((rule, namespace, *want));
         }
         decided(world, &expected).await?;
         for namespace in [&half, &all, &limit] {
             has_targets(world, namespace, &["cpu 80%"]).await.context("nothing is converted")?;
         }
-        told(world, &own, &["AverageValue"]).await
+        told(world, &both, &["average value"]).await.context("it is said where that loses a meaning")?;
+        for what in ["custom", "external"] {
+            installed.run("remove", what)?;
+        }
+        for name in &GROUPS[1..] {
+            ensure!(world.cluster.get_opt(&api_service(name)).await?.is_none(), "{name} is there still");
+        }
+        Ok(())
     })
     .await
 }
@@ -177,6 +195,9 @@ pub(in crate::scenarios) async fn life(world: &World) -> Result<()> {
         world.lowers(&namespace, "500m").await?;
         world.cluster.create(&deployment(&namespace, &[usual()], "800m")).await?;
         measured(world, &[&namespace], PODS).await?;
+        let strange = installed.run_with("install", "metrics", &["--upstream-service", "kube-system/other"]);
+        ensure!(strange.is_err(), "it takes the place of somebody it does not know");
+        check_eq!(world.cluster.get(&api_service(GROUPS[0])).await?["spec"], installed.before, "still there");
         installed.run("install", "metrics")?;
         installed.available(GROUPS[0]).await?;
         let object = hpa(&namespace, &[eighty()]);
@@ -199,7 +220,8 @@ pub(in crate::scenarios) async fn life(world: &World) -> Result<()> {
         let goes = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": goes}});
         world.cluster.delete(&goes).await?;
         until("the namespace to be gone", async || {
-            Ok(world.cluster.get_opt(&goes).await?.is_none().then_some(()))
+            let there = world.cluster.get_opt(&goes).await?;
+            there.map_or(Ok(Some(())), |there| Err(anyhow!("{}", there["status"])))
         })
         .await?;
 
