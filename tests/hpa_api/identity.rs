@@ -186,3 +186,16 @@ async fn the_authority_may_be_late() {
     while connection.get(GROUP, headers).await.status != 200 {}
     running.stop().await;
 }
+
+#[tokio::test]
+async fn who_is_in_many_groups() {
+    let proxy = Authority::new();
+    let running = Running::start(Setup::new(&proxy), empty).await;
+    let groups: Vec<String> = (0..500).map(|index| format!("oidc:{index}:{}", "x".repeat(100))).collect();
+    let mut headers = vec![("x-remote-user", "carol")];
+    headers.extend(groups.iter().map(|group| ("x-remote-group", group.as_str())));
+    let mut connection = running.connect(Some(&proxy.client("front-proxy-client"))).await;
+    assert_eq!(connection.get(PODS, &headers).await.status, 200);
+    assert_eq!(running.cluster.lock().unwrap().reviews[0]["groups"], json!(groups));
+    running.stop().await;
+}

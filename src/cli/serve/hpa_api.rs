@@ -20,8 +20,6 @@ use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptio
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
 
-/// The API server sends a header for each group of who asks, and somebody may be in thousands.
-const HEADERS: usize = 4096;
 const HEADER_BYTES: usize = 256 * 1024;
 /// What answers of metrics-server may take together, as text.
 const BODY_MEMORY: usize = 32 * 1024 * 1024;
@@ -100,8 +98,6 @@ pub(super) async fn start(
         options: ServerOptions {
             address,
             concurrency: CONCURRENCY,
-            header_bytes: HEADER_BYTES,
-            headers: HEADERS,
             body_memory: BODY_MEMORY,
             ..server_options(config)
         },

@@ -49,11 +49,16 @@ use crate::server::health::Condition;
 use crate::server::limit::Limits;
 use crate::server::{self, CertificateStore, ServerError, ServerOptions, Shutdown};
 
+/// The least of what a request's head may take: the front proxy sends a header for each group of whoever asks, and there
+/// may be hundreds.
+const HEADERS: usize = 1024;
+const HEADER_BYTES: usize = 128 * 1024;
+
 /// What the server is made of.
 pub struct Parts {
     /// Which groups it answers for.
     pub served: Served,
-    /// The limits of its listener.
+    /// The limits of its listener; heads may be large whatever they say.
     pub options: ServerOptions,
     /// Its certificate, with [`ClientAuth::Unjudged`](crate::server::ClientAuth::Unjudged).
     pub certificates: Arc<CertificateStore>,
@@ -81,7 +86,9 @@ pub struct Parts {
 ///
 /// # Errors
 /// When the options cannot be used.
-pub async fn serve(listener: TcpListener, parts: Parts, shutdown: Shutdown) -> Result<(), ServerError> {
+pub async fn serve(listener: TcpListener, mut parts: Parts, shutdown: Shutdown) -> Result<(), ServerError> {
+    parts.options.headers = parts.options.headers.max(HEADERS);
+    parts.options.header_bytes = parts.options.header_bytes.max(HEADER_BYTES);
     let front_proxy = Arc::new(ArcSwap::from_pointee(Known::default()));
     let limits = Limits::new(parts.options.concurrency, parts.options.body_memory);
     let resources = Resources {
