@@ -23,10 +23,10 @@ use super::look::{Look, Wanted, look};
 use super::run::Parts;
 use super::scale::{Scales, UNKNOWN, is_foreign};
 use super::tell::{Teller, Told};
+use crate::cluster::Limiter;
 use crate::cluster::backoff::Backoff;
 use crate::cluster::{Next, WriteError};
 use crate::metrics::{HpaState, HpaWrite};
-use crate::recommender::Limiter;
 
 /// The pauses between writes about one autoscaler that does not become what it should.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];

@@ -7,7 +7,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::collection::Collection;
-use super::{Limiter, Owner, Version};
+use super::{Owner, Version};
+use crate::cluster::Limiter;
 use crate::cluster::WriteError;
 use crate::metrics::Metrics;
 

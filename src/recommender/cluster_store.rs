@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::store::{CheckpointVersion, Store, StoreError, StoredCheckpoint, StoredRecommendation};
-use super::{Checkpoints, Limiter, MANAGER, Owner, Recommendations, Version, WriteError, object_name};
+use super::{Checkpoints, MANAGER, Owner, Recommendations, Version, WriteError, object_name};
+use crate::cluster::Limiter;
 use crate::metrics::Metrics;
 
 /// The label by which our objects are told from those that somebody wrote by hand.

@@ -13,8 +13,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
+use super::MANAGER;
 use super::objects::{Owner, Version};
-use super::{Limiter, MANAGER};
+use crate::cluster::Limiter;
 use crate::cluster::{Call, WriteError};
 use crate::crd::{GROUP, VERSION};
 use crate::metrics::{Metrics, WriteResult};

@@ -7,7 +7,6 @@
 pub mod checkpoints;
 mod cluster_store;
 mod collection;
-mod limiter;
 mod memory_store;
 pub mod names;
 pub mod objects;
@@ -18,7 +17,6 @@ pub mod sources;
 pub mod store;
 
 pub use self::checkpoints::Checkpoints;
-pub use self::limiter::Limiter;
 pub use self::names::object_name;
 pub use self::objects::{Owner, Recommendations, Version};
 pub use self::run::{Parts, run};

@@ -6,8 +6,8 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Limiter;
 use super::collection::{Collection, Part};
+use crate::cluster::Limiter;
 use crate::cluster::WriteError;
 use crate::metrics::Metrics;
 

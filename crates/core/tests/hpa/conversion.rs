@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::hpa::{Bases, KeyBase, MeanBase, MetricKey, Verdict, Why, apply_to, convert, operations};
+use plimsoll_core::hpa::{Bases, KeyBase, MeanBase, MetricKey, Note, Verdict, Why, apply_to, convert, operations};
 use plimsoll_core::profile::Basis;
 use plimsoll_core::resource::{MILLI, Resource, UNIT};
 use serde_json::{Value, json};
@@ -386,7 +386,7 @@ fn a_value_is_known_by_the_record_that_came_with_it() {
     ] {
         let conversion = convert(&read(&new), Some(&read(&stored)), &verdict);
         assert_eq!(words(&apply_to(&new, &conversion)), expected, "{rule}");
-        assert!(!conversion.notes.iter().any(|note| note.is_warning()), "{rule}: {:?}", conversion.notes);
+        assert!(!conversion.notes.iter().any(Note::is_warning), "{rule}: {:?}", conversion.notes);
     }
 }
 
