@@ -20,7 +20,6 @@ use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptio
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
 
-const HEADER_BYTES: usize = 256 * 1024;
 /// What answers of metrics-server may take together, as text.
 const BODY_MEMORY: usize = 32 * 1024 * 1024;
 
