@@ -236,6 +236,54 @@ async fn targets_follow_the_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_webhook_does_by_itself_is_told_too() {
+    let mut world = World::new();
+    world.put(&deployment(Some("1")));
+    world.fake.apply(hpa(80)).await;
+    assert_eq!(world.target().0, "800m", "when it was created");
+    world.lead();
+    assert!(world.is_quiet().await);
+    assert_eq!(world.told("HpaConverted"), 0, "no news: it was so before");
+    let edit = |percent: i64| {
+        let mut edited = world.fake.hpa("shop/web");
+        edited["spec"]["metrics"] = hpa(percent)["spec"]["metrics"].clone();
+        edited
+    };
+    world.fake.apply(edit(60)).await;
+    eventually("told", || world.told("HpaConverted") == 1).await;
+    assert_eq!(world.fake.events()[0].1, "cpu: 60 % as written is 600m");
+    let mut out = edit(60);
+    out["metadata"]["annotations"]["plimsoll.dev/overcommit"] = json!("off");
+    world.fake.apply(out).await;
+    eventually("told", || world.told("HpaRestored") == 1).await;
+    let mut other = hpa(50);
+    other["metadata"]["name"] = json!("other");
+    world.fake.apply(other).await;
+    eventually("a new one", || world.told("HpaConverted") == 2).await;
+    assert!(world.is_quiet().await);
+    assert!(world.fake.patches().is_empty());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_does_otherwise_is_not_fought() {
+    let mut world = World::new();
+    world.put(&deployment(Some("1")));
+    world.fake.put_hpa(hpa(80));
+    // One of another configuration: it leaves autoscalers alone.
+    let lost = Arc::new(ArcSwap::from_pointee(Settings::default()));
+    let other = Arc::new(ArcSwap::from_pointee(plimsoll_core::objects::Objects::default()));
+    let engine = Engine::new(other, lost, None, Arc::new(Metrics::new("test"))).with_autoscalers(false);
+    world.fake.set_webhook(Some(Arc::new(engine)));
+    world.lead();
+    eventually("tried", || world.writes("pending") > 1).await;
+    let before = world.fake.patches().len();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(world.fake.patches().len() - before <= 12, "{}", world.fake.patches().len() - before);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_webhook_that_is_away_is_waited_for() {
     let mut world = World::new();
     world.webhook(false);
@@ -473,6 +521,7 @@ async fn what_cannot_be_converted_is_told_once() {
     assert!(world.is_quiet().await);
     assert_eq!((world.told("HpaNotConverted"), world.states("incomplete")), (1, 1));
     assert_eq!(world.fake.patches().len(), 1, "the webhook is told to wait, and that once");
+    assert_eq!(world.target(), (json!(80), false));
     // A record that somebody broke.
     let mut broken = hpa(80);
     broken["metadata"]["annotations"] = json!({"plimsoll.dev/hpa-original": "{"});

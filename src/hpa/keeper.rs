@@ -55,6 +55,10 @@ struct Known {
     written: Option<Wanted>,
     /// Whether the answer to the last write was lost.
     is_uncertain: bool,
+    /// The record of what was converted, as it was seen last.
+    record: Option<String>,
+    /// Whether it was looked at before.
+    was_seen: bool,
 }
 
 /// A write that is to be made.
@@ -89,6 +93,8 @@ pub(super) struct Keeper {
     next_foreign: Instant,
     /// Where the next round begins.
     resume: Option<Key>,
+    /// Whether everything was looked at once. What is seen for the first time after that is new.
+    is_settled: bool,
 }
 
 impl Keeper {
@@ -106,6 +112,7 @@ impl Keeper {
             next_everything: now + EVERYTHING,
             next_foreign: now + UNKNOWN,
             resume: None,
+            is_settled: false,
             parts,
         }
     }
@@ -150,6 +157,7 @@ impl Keeper {
             writes.extend(self.consider(key, &objects, &settings).await);
         }
         self.write(writes).await;
+        self.is_settled |= self.resume.is_none();
         self.parts.metrics.hpa_states(self.known.values().map(|known| known.state));
     }
 
@@ -227,6 +235,11 @@ impl Keeper {
             }
         }
         let hpa = known.current(seen);
+        let before = std::mem::replace(&mut known.record, hpa.original.clone());
+        if std::mem::replace(&mut known.was_seen, true) || self.is_settled {
+            // By the webhook, without us: somebody created it, or changed it.
+            self.teller.seen(&hpa, before.as_deref());
+        }
         let target = objects.workload(&hpa.namespace, &hpa.target);
         let selector = match target {
             Some(workload) => workload.selector.as_ref(),
@@ -281,6 +294,7 @@ impl Keeper {
                         self.teller.pending(&write.hpa);
                         HpaWrite::Pending
                     } else {
+                        known.record = known.newer.as_ref().and_then(|(_, newer)| newer.original.clone());
                         self.teller.done(&write.hpa, &write.look.notes);
                         // In a rollout each look finds something new. Only what does not help is done ever more seldom.
                         if known.written.as_ref() != Some(&write.wanted) {
@@ -324,6 +338,8 @@ impl Known {
             not_before: None,
             written: None,
             is_uncertain: false,
+            record: None,
+            was_seen: false,
         }
     }
 

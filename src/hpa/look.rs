@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::admission::Context;
 use plimsoll_core::hpa::{
-    Hpa, MetricTarget, Note, Seen, Shape, TargetFacts, Verdict, Why, convert, judge, write_sync,
+    Hpa, MetricTarget, Note, Originals, Seen, Shape, TargetFacts, Verdict, Why, convert, judge, write_sync,
 };
 use plimsoll_core::profile::HpaMode;
 
@@ -51,7 +51,8 @@ pub(super) fn look(
     let text = if conversion.changes(hpa) { write_sync(&verdict) } else { None };
     let wanted = text.map(Wanted::Text).or_else(|| hpa.sync.as_ref().map(|_| Wanted::Nothing));
     let has = |is: fn(&Note) -> bool| conversion.notes.iter().any(is);
-    let is_converted = record.map_or(hpa.original.is_some(), |record| !record.0.is_empty());
+    let stored = hpa.original.as_deref().and_then(|text| Originals::read(text).ok());
+    let is_converted = record.or(stored.as_ref()).is_some_and(Originals::has_written);
     let state = match &verdict {
         _ if has(|note| matches!(note, Note::Unreadable { .. })) => HpaState::Unreadable,
         Verdict::Unknown => HpaState::Unknown,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use plimsoll_core::hpa::{Hpa, Note};
+use plimsoll_core::hpa::{Hpa, Note, Original, Originals};
 use plimsoll_core::profile::HpaMode;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -62,6 +62,29 @@ impl Teller {
         self.publish(hpa, News::Normal, "HpaConverted", "Convert", text);
         let text = join(notes, |note| matches!(note, Note::Restored { .. }));
         self.publish(hpa, News::Normal, "HpaRestored", "Restore", text);
+    }
+
+    /// What the webhook did to it when somebody wrote it, if its record is another one than before.
+    pub(super) fn seen(&self, hpa: &Hpa, before: Option<&str>) {
+        let now = hpa.original.as_deref();
+        if now == before {
+            return;
+        }
+        let read =
+            |text: Option<&str>| text.and_then(|text| Originals::read(text).ok()).unwrap_or_default().0;
+        let (now, mut before) = (read(now), read(before));
+        let mut converted = Vec::new();
+        for (key, Original { target, written }) in &now {
+            let old = before.remove(key);
+            let Some(written) = written else { continue };
+            if old.and_then(|old| old.written).is_none_or(|old| old.value != written.value) {
+                converted.push(format!("{key}: {target} % as written is {}", written.value.text));
+            }
+        }
+        self.publish(hpa, News::Normal, "HpaConverted", "Convert", converted.join("; "));
+        let gone = before.iter().filter(|(_, old)| old.written.is_some());
+        let gone: Vec<_> = gone.map(|(key, _)| format!("{key}: no longer converted")).collect();
+        self.publish(hpa, News::Normal, "HpaRestored", "Restore", gone.join("; "));
     }
 
     /// What cannot be done for it.

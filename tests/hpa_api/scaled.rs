@@ -78,7 +78,13 @@ async fn the_front_proxy_speaks_for_the_controller() {
 async fn where_nothing_is_to_be_done_the_answer_is_passed_on() {
     let body = pod_metrics(&[("a", &[("app", "900m", "12Ki")])]).to_string().replace(':', " : ");
     for (rule, mode, metrics, outcome) in [
-        ("converted", "Convert", json!([utilization("cpu")]), "other_mode"),
+        (
+            "converted",
+            "Convert",
+            json!([{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "AverageValue", "averageValue": "800m"}}}]),
+            "other_mode",
+        ),
         ("off", "Off", json!([utilization("cpu")]), "other_mode"),
         (
             "absolute",

@@ -117,7 +117,8 @@ fn what_is_not_known_is_left_alone() {
         remove(MetricsGroup::Metrics, "v1beta1", Some(found), &wanted().service).unwrap_err().to_string()
     };
     assert!(
-        gone(&no_record).contains("is gone; apply the manifest of metrics-server"),
+        gone(&no_record)
+            .contains("is gone; delete it (kubectl delete apiservice v1beta1.metrics.k8s.io) and apply"),
         "{}",
         gone(&no_record)
     );

@@ -111,9 +111,16 @@ fn what_is_told() {
         (
             "converted instead",
             convert.clone(),
-            one(json!([utilization("cpu", 80)])),
+            one(json!([average("cpu", "800m")])),
             half.clone(),
             Scaling::Unscaled(Unscaled::OtherMode),
+        ),
+        (
+            "about to be converted: it still means a percentage",
+            convert.clone(),
+            one(json!([utilization("cpu", 80)])),
+            half.clone(),
+            Scaling::Pods(ratio(1, 2)),
         ),
         ("made just now", shim(), vec![], half.clone(), Scaling::Pods(ratio(1, 2))),
         ("converted, made just now", convert, vec![], half.clone(), Scaling::Unscaled(Unscaled::OtherMode)),
