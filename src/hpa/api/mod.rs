@@ -50,9 +50,9 @@ use crate::server::limit::Limits;
 use crate::server::{self, CertificateStore, ServerError, ServerOptions, Shutdown};
 
 /// The least of what a request's head may take: the front proxy sends a header for each group of whoever asks, and there
-/// may be hundreds.
-const HEADERS: usize = 1024;
-const HEADER_BYTES: usize = 128 * 1024;
+/// may be thousands.
+const HEADERS: usize = 4096;
+const HEADER_BYTES: usize = 256 * 1024;
 
 /// What the server is made of.
 pub struct Parts {
