@@ -175,7 +175,8 @@ pub(in crate::scenarios) async fn counts(world: &World) -> Result<()> {
         for namespace in [&half, &all, &limit] {
             has_targets(world, namespace, &["cpu 80%"]).await.context("nothing is converted")?;
         }
-        told(world, &both, &["average value"]).await.context("it is said where that loses a meaning")?;
+        told(world, &own, &["AverageValue", "as it is meant"]).await?;
+        told(world, &both, &["AverageValue", "falsify"]).await.context("where that loses a meaning")?;
         for what in ["custom", "external"] {
             installed.run("remove", what)?;
         }
