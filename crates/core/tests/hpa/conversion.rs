@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::hpa::{Bases, KeyBase, MeanBase, MetricKey, Note, Verdict, Why, apply_to, convert, operations};
+use plimsoll_core::hpa::{
+    Bases, KeyBase, MeanBase, MetricKey, Note, Verdict, Why, apply_to, convert, operations,
+};
 use plimsoll_core::profile::Basis;
 use plimsoll_core::resource::{MILLI, Resource, UNIT};
 use serde_json::{Value, json};

@@ -65,6 +65,9 @@ fn the_vector_of_the_ratio_of_sums() {
     assert_eq!(in_percent, 33, "of 1000m, as it was meant of 3000m; the mean of ratios would be 47");
 }
 
+/// The rule, the profile, the autoscalers, the pods, and what becomes of their CPU usage.
+type Row = (&'static str, Value, Vec<Value>, Vec<Value>, Scaling);
+
 #[test]
 fn what_is_told() {
     let by_limit = static_profile(&json!({"hpa": {"mode": "Shim"}, "basis": "Limit"}));
@@ -78,7 +81,7 @@ fn what_is_told() {
     let one = |metrics: Value| vec![hpa(&metrics)];
     let lost = || vec!["web".to_owned()];
     let half = vec![lowered("1", "500m", "2")];
-    let rows: Vec<(&str, Value, Vec<Value>, Vec<Value>, Scaling)> = vec![
+    let rows: Vec<Row> = vec![
         ("half", shim(), one(json!([utilization("cpu", 80)])), half.clone(), Scaling::Pods(ratio(1, 2))),
         (
             "against the limit",
