@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use plimsoll::cluster::Limiter;
 use plimsoll::metrics::Metrics;
-use plimsoll::recommender::{Checkpoints, Limiter, Next, Owner, Recommendations, Version, WriteError};
+use plimsoll::recommender::{Checkpoints, Next, Owner, Recommendations, Version, WriteError};
 use serde_json::{Value, json};
 
 use super::fake::FakeApi;
