@@ -404,10 +404,16 @@ fn the_component_leaves_autoscalers_alone() {
     let variable = plimsoll::config::environment_name("hpa.enabled");
     assert_eq!(*patch, json!({"name": variable, "value": "false"}));
     let of = |object: &Value| [&object["kind"], &object["metadata"]["name"]].map(ToString::to_string);
-    let deleted: BTreeSet<_> = documents(&folder.join("drop-rights.yaml"))
+    let files = ["clusterrole", "clusterrolebinding", "role", "rolebinding"];
+    let deleted: BTreeSet<_> = files
         .iter()
+        .flat_map(|kind| {
+            let documents = documents(&folder.join(format!("drop-{kind}.yaml")));
+            assert_eq!(documents.len(), 1, "older kubectl fails on several deletions in one file");
+            documents
+        })
         .inspect(|object| assert_eq!(object["$patch"], "delete", "{object}"))
-        .map(of)
+        .map(|object| of(&object))
         .collect();
     let kinds = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
     let granted: BTreeSet<_> = kinds

@@ -53,7 +53,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let review = core::read(&body, stage)
         .map_err(|error| CliError::Usage(format!("{}: {error}", args.filename.display())))?;
     let answer: Answer = match args.stage {
-        Stage::Mutate if hpa::is_hpa(&review) => hpa::mutate(&review, &offline.context()).answer,
+        Stage::Mutate if hpa::is_hpa(&review) && config.config.hpa.enabled => {
+            hpa::mutate(&review, &offline.context()).answer
+        }
         Stage::Mutate => {
             let defaulted = review.object.as_ref().map(|pod| offline.defaulted(pod, &review.namespace));
             core::mutate(&review, &Judged { defaulted: defaulted.as_ref(), ..offline.context() }).answer

@@ -43,7 +43,13 @@ fn three_counts_of_ten_pods() {
             limit,
             [4, 13, 4],
         ),
-        ("Shim", vec![LOWERED; 10], plain(), json!({"hpa": {"mode": "Shim"}}), [7, 13, 7]),
+        (
+            "Shim, which this configuration does not serve",
+            vec![LOWERED; 10],
+            plain(),
+            json!({"hpa": {"mode": "Shim"}}),
+            [13, 13, 7],
+        ),
         (
             "the author's own value",
             vec![LOWERED; 10],
@@ -56,6 +62,36 @@ fn three_counts_of_ten_pods() {
         assert_eq!(run.code, 0, "{rule}: {run:?}");
         assert_eq!(counts(&run), expected.map(Value::from), "{rule}: {}", run.out);
     }
+}
+
+#[test]
+fn the_shim_scales_what_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "hpa: {shim: {enabled: true}, api: {upstreamInsecureSkipVerify: true}}\n";
+    std::fs::write(folder.path().join("config.yaml"), config).unwrap();
+    let value_beside = [utilization(80), average_value("600m")];
+    for (rule, metrics, expected, told) in [
+        ("a percentage", &[utilization(80)][..], [7, 13, 7], "is given usage times"),
+        ("a value beside it: true usage", &value_beside, [13, 13, 9], "usage of cpu is told as it is"),
+    ] {
+        let objects =
+            cluster(&[LOWERED; 10], hpa("web", metrics, None), profile(&json!({"hpa": {"mode": "Shim"}})));
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        std::fs::write(folder.path().join("cluster.json"), list.to_string()).unwrap();
+        let arguments = "--config config.yaml hpa explain web -n shop --objects cluster.json -o json";
+        let run = plimsoll(folder.path(), arguments);
+        assert_eq!(run.code, 0, "{rule}: {run:?}");
+        assert_eq!(counts(&run), expected.map(Value::from), "{rule}: {}", run.out);
+        assert!(run.out.contains(told), "{rule}: {}", run.out);
+    }
+}
+
+#[test]
+fn several_percentages_of_one_metric_are_not_converted() {
+    let metrics = [utilization(80), utilization(60)];
+    let run =
+        explain(&cluster(&[LOWERED; 2], hpa("web", &metrics, None), profile(&json!({}))), "web -n shop");
+    assert_eq!(run.out.matches("there are several utilizations of it; keep one").count(), 2, "{run:?}");
 }
 
 #[test]

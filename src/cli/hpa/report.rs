@@ -135,7 +135,7 @@ impl Report {
             Verdict::Restore(Why::Mode(mode)) => *mode,
             _ => ours.as_ref().map_or(context.settings.hpa_mode, |standing| standing.mode),
         };
-        let shim = verdict == Verdict::Restore(Why::Mode(HpaMode::Shim));
+        let shim = verdict == Verdict::Restore(Why::Mode(HpaMode::Shim)) && config.offers(mode);
         let views = Views::of(world, &originals, shim);
         notes.extend(not_computed(hpa, &views));
         if let Err(why) = &world.usages {
@@ -150,7 +150,8 @@ impl Report {
         if !config.offers(mode) {
             notes.push(format!("by this configuration mode {} has no effect: see `hpa`", mode.name()));
         }
-        if shim {
+        notes.extend(views.unscaled.iter().cloned());
+        if shim && views.unscaled.is_empty() {
             notes.push(
                 "Shim: the controller is given usage times what is requested, divided by what was meant"
                     .to_owned(),
@@ -231,11 +232,28 @@ fn metric(
             pods: original.written.as_ref().map(|written| written.base.pods),
             value: original.written.as_ref().map(|written| written.value.text.clone()),
         }),
-        state: state(key, &metric.target, is_converted(hpa, index, originals), originals, verdict),
+        state: if is_several(hpa, key) {
+            "not converted: there are several utilizations of it; keep one".to_owned()
+        } else if is_unreadable(hpa) && matches!(metric.target, MetricTarget::AverageValue(_)) {
+            "not known: the record cannot be read; it is left alone".to_owned()
+        } else {
+            state(key, &metric.target, is_converted(hpa, index, originals), originals, verdict)
+        },
         now: figures(&views.now)?,
         untouched: figures(&views.untouched)?,
         meant: figures(&views.meant)?,
     })
+}
+
+fn is_several(hpa: &Hpa, key: &MetricKey) -> bool {
+    let utilizations = hpa.metrics.iter().filter(|metric| {
+        metric.key.as_ref() == Some(key) && matches!(metric.target, MetricTarget::Utilization(_))
+    });
+    utilizations.count() > 1
+}
+
+fn is_unreadable(hpa: &Hpa) -> bool {
+    hpa.original.as_deref().is_some_and(|text| Originals::read(text).is_err())
 }
 
 /// What was made of a target, from what, and what is to be made of it now.

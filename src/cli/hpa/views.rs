@@ -1,10 +1,14 @@
 //! What an autoscaler's controller computes: as things stand, and as they might.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use plimsoll_core::admission::Context;
 use plimsoll_core::hpa::controller::{
     Decision, Metric, PodFigures, PodStatus, PodUsage, Scaling, Stage, Target, Timing, decide,
 };
 use plimsoll_core::hpa::{self, Hpa, MetricKey, MetricTarget, Originals, Shape, Standing, base, request};
+use plimsoll_core::objects::Fact;
 use plimsoll_core::overcommit::Amount;
 use plimsoll_core::resource::{MILLI, Resource};
 use serde_json::Value;
@@ -30,6 +34,8 @@ pub(super) struct Views {
     pub(super) untouched: View,
     /// As it was meant: the same utilizations, against what was requested first, or against the limits.
     pub(super) meant: View,
+    /// Usage that the shim does not scale, and why.
+    pub(super) unscaled: Vec<String>,
 }
 
 /// A pod as every view needs it.
@@ -73,14 +79,11 @@ impl Views {
         let figures = |key: &MetricKey, divisor, factor: Option<f64>| {
             pods.iter().map(|pod| pod.figures(key, divisor, factor, world)).collect()
         };
-        let factor = |key: &MetricKey, target| match target {
-            Target::Utilization(_) if shim => factor(&pods, key),
-            _ => None,
-        };
+        let told = if shim { Told::of(world, &pods) } else { Told::default() };
         Self {
             now: view(&|key, now, _| Metric {
                 target: now,
-                pods: figures(key, Divisor::Requests, factor(key, now)),
+                pods: figures(key, Divisor::Requests, told.factor(key)),
             }),
             untouched: view(&|key, _, meant| Metric {
                 target: meant,
@@ -88,6 +91,7 @@ impl Views {
             }),
             meant: view(&|key, _, meant| Metric { target: meant, pods: figures(key, Divisor::Bases, None) }),
             metrics: metrics.iter().map(|(index, ..)| *index).collect(),
+            unscaled: told.unscaled,
         }
     }
 }
@@ -99,7 +103,8 @@ impl<'w> Seen<'w> {
         let standing = hpa::standing(&shape, &world.hpa.namespace, context);
         let usages = world.usages.as_deref().unwrap_or_default();
         // In files a pod may stand without its status; then it is taken to be one that serves.
-        let status = pod.get("status").is_some().then(|| PodStatus::read(pod));
+        let status = PodStatus::read(pod);
+        let status = (pod.get("status").is_some() || status.terminating).then_some(status);
         Self { name, shape, standing, status, usage: usages.iter().find(|usage| usage.pod == name) }
     }
 
@@ -124,16 +129,50 @@ impl<'w> Seen<'w> {
     }
 }
 
-/// What the shim multiplies usage by: the requests of the pods with metrics, divided by their bases.
-fn factor(pods: &[Seen<'_>], key: &MetricKey) -> Option<f64> {
-    let (mut requests, mut bases) = (0_i128, 0_i128);
-    for pod in pods.iter().filter(|pod| pod.usage.is_some()) {
-        requests = requests.checked_add(request(&pod.shape, key).ok()?)?;
-        bases = bases.checked_add(base(&pod.shape, key, pod.standing.basis).ok()?)?;
+/// What the shim makes of usage.
+#[derive(Default)]
+struct Told {
+    scalings: BTreeMap<Resource, hpa::Scaling>,
+    unscaled: Vec<String>,
+}
+
+impl Told {
+    /// About the pods that have metrics.
+    fn of(world: &World, pods: &[Seen<'_>]) -> Self {
+        let mut objects = world.context().objects.clone();
+        objects.put(Fact::Hpa(Arc::new(world.hpa.clone())));
+        let context = Context { objects: &objects, ..world.context() };
+        let counts = |pod: &&Seen<'_>| {
+            pod.usage.is_some() && !pod.status.as_ref().is_some_and(|status| status.terminating)
+        };
+        let seen = pods.iter().filter(counts).map(|pod| hpa::Seen { shape: &pod.shape, pods: 1 });
+        let seen: Vec<_> = seen.collect();
+        let mut told = Self::default();
+        for resource in [Resource::Cpu, Resource::Memory] {
+            match hpa::scaling(&world.hpa.namespace, &seen, resource, &context) {
+                Ok(hpa::Scaling::Unscaled(hpa::Unscaled::NotUsed | hpa::Unscaled::NotLowered)) => {}
+                Ok(hpa::Scaling::Unscaled(why)) => {
+                    told.unscaled.push(format!("Shim: usage of {resource} is told as it is: {why}"));
+                }
+                Ok(scaling) => drop(told.scalings.insert(resource, scaling)),
+                Err(unknown) => {
+                    told.unscaled.push(format!("Shim: usage of {resource} is not told: {unknown}"))
+                }
+            }
+        }
+        told
     }
-    #[expect(clippy::cast_precision_loss, reason = "what is shown is rounded further")]
-    let factor = requests as f64 / bases as f64;
-    (bases > 0).then_some(factor)
+
+    fn factor(&self, key: &MetricKey) -> Option<f64> {
+        let ratio = match self.scalings.get(&key.resource)? {
+            hpa::Scaling::Pods(ratio) => ratio,
+            hpa::Scaling::Containers(ratios) => ratios.get(key.container.as_deref()?)?,
+            hpa::Scaling::Unscaled(_) => return None,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "what is shown is rounded further")]
+        let factor = ratio.num() as f64 / ratio.den() as f64;
+        Some(factor)
+    }
 }
 
 fn scaled(usage: i64, factor: f64) -> i64 {

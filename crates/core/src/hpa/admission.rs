@@ -93,10 +93,9 @@ fn by_template(new: &Hpa, old: Option<&Hpa>, context: &Context<'_>) -> Verdict {
     let target = context.objects.workload(&new.namespace, &new.target);
     let template = target.and_then(|workload| workload.template.as_deref());
     let facts = TargetFacts { pods: &[], template };
-    let recorded = [old, Some(new)]
-        .into_iter()
-        .flatten()
-        .find_map(|hpa| hpa.original.as_deref().and_then(|text| Originals::read(text).ok()));
+    // Of the object as it was stored: what comes with a new one, or one that scales something else now, may be a copy.
+    let stored = old.filter(|old| old.target == new.target).and_then(|old| old.original.as_deref());
+    let recorded = stored.and_then(|text| Originals::read(text).ok());
     let mut verdict = judge(new, &facts, context);
     match &mut verdict {
         Verdict::Convert(Bases(bases)) => {

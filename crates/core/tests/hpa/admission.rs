@@ -175,6 +175,18 @@ fn opting_out_takes_effect_at_once() {
     assert_eq!(answered.after["metadata"]["annotations"], json!({"plimsoll.dev/overcommit": "disabled"}));
 }
 
+/// Who copies an autoscaler copies its record too.
+#[test]
+fn the_base_of_a_record_that_came_along_does_not_count() {
+    let objects = objects(&static_profile(&json!({})), &[deployment("1", "2")]);
+    let copied = annotated(hpa(&json!([utilization("cpu", 70)])), ORIGINAL, &record(80, "4", "50", 10));
+    assert_eq!(target(&ours(&objects, &settings(), "CREATE", &copied, None).after), "700m");
+    let mut elsewhere = annotated(hpa(&json!([average("cpu", "4")])), ORIGINAL, &record(80, "4", "50", 10));
+    elsewhere["spec"]["scaleTargetRef"]["name"] = json!("other");
+    let retargeted = annotated(hpa(&json!([utilization("cpu", 80)])), ORIGINAL, &record(80, "4", "50", 10));
+    assert_eq!(target(&ours(&objects, &settings(), "UPDATE", &retargeted, Some(&elsewhere)).after), "800m");
+}
+
 #[test]
 fn another_basis_in_the_template_does_not_fight_the_keeper() {
     let objects = objects(&static_profile(&json!({"basis": "Limit"})), &[deployment("1", "2")]);
