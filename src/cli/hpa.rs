@@ -12,8 +12,8 @@ mod world;
 use std::path::{Path, PathBuf};
 
 use kube::Client;
-use serde::Serialize;
 
+use super::output::print;
 use super::{CliError, Context, Exit, examples};
 use crate::cluster;
 use crate::config::Config;
@@ -78,22 +78,6 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         What::Restore(args) => restore::run(args, ctx),
         What::Apiservice(args) => apiservice::run(args, ctx),
     }
-}
-
-/// Writes an answer as JSON or YAML.
-fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    if as_yaml {
-        let text = serde_saphyr::to_string(answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
-        write!(ctx.out, "{text}")?;
-    } else {
-        let text = serde_json::to_string_pretty(answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as JSON"))?;
-        writeln!(ctx.out, "{text}")?;
-    }
-    Ok(())
 }
 
 /// Writes a table, indented.

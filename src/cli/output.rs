@@ -2,6 +2,10 @@
 
 use std::io::{self, BufWriter, Write};
 
+use serde::Serialize;
+
+use super::{CliError, Context};
+
 /// A buffered writer that remembers a closed pipe, as after `plimsoll ... | head`.
 ///
 /// The command then ends early with the error of the write like any other, but it is no failure.
@@ -37,6 +41,22 @@ impl<W: Write> Write for Output<W> {
         let flushed = self.inner.flush();
         self.note(flushed)
     }
+}
+
+/// Writes an answer as JSON or YAML.
+pub(super) fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    if as_yaml {
+        let text = serde_saphyr::to_string(answer);
+        let text =
+            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
+        write!(ctx.out, "{text}")?;
+    } else {
+        let text = serde_json::to_string_pretty(answer);
+        let text =
+            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as JSON"))?;
+        writeln!(ctx.out, "{text}")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ mod explain;
 mod tree;
 mod world;
 
-use serde::Serialize;
-
+use super::output::print;
 use super::{CliError, Context, Exit, examples};
 
 /// Show an elastic quota tree, and what it says about a pod, without a cluster
@@ -32,20 +31,4 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         What::Explain(args) => explain::run(args, ctx),
         What::Tree(args) => tree::run(args, ctx),
     }
-}
-
-/// Writes an answer as JSON or YAML.
-fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    if as_yaml {
-        let text = serde_saphyr::to_string(answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
-        write!(ctx.out, "{text}")?;
-    } else {
-        let text = serde_json::to_string_pretty(answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as JSON"))?;
-        writeln!(ctx.out, "{text}")?;
-    }
-    Ok(())
 }

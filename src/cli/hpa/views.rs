@@ -156,7 +156,7 @@ impl Told {
                 }
                 Ok(scaling) => drop(told.scalings.insert(resource, scaling)),
                 Err(unknown) => {
-                    told.unscaled.push(format!("Shim: usage of {resource} is not told: {unknown}"))
+                    told.unscaled.push(format!("Shim: usage of {resource} is not told: {unknown}"));
                 }
             }
         }
