@@ -204,6 +204,10 @@ impl Originals {
                 (Some(text), Some(base)) => {
                     let value = Amount::parse(text).filter(|value| value.nanos > 0);
                     let value = value.ok_or_else(|| wrong("value", text, "a positive quantity"))?;
+                    // Whoever changed one of them by hand did not change the others.
+                    if base.value(&key, target).map(|right| right.nanos) != Some(value.nanos) {
+                        return Err(wrong("value", text, "target percent of sum divided by pods is"));
+                    }
                     Some(Written { value, base })
                 }
                 (value, _) => {

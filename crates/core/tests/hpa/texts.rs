@@ -26,6 +26,12 @@ fn records() {
             r#"{"metrics":[{"type":"Resource","resource":"cpu","target":80}]}"#.to_owned(),
             Ok(()),
         ),
+        (
+            "the target was edited",
+            entry(json!({"target": 60})),
+            Err("entry 0: value \"800m\" cannot be; target percent of sum divided by pods is"),
+        ),
+        ("the sum was edited", entry(json!({"sum": "11"})), Err("entry 0: value \"800m\" cannot be")),
         ("empty", String::new(), Err("it is not what Plimsoll wrote")),
         ("cut off", record(80, "800m", "10", 10)[..30].to_owned(), Err("it is not what Plimsoll wrote")),
         ("no list", "{}".to_owned(), Err("it is not what Plimsoll wrote: missing field `metrics`")),
