@@ -251,6 +251,8 @@ pub(crate) async fn roll_half(world: &World, namespace: &str, template: &Value) 
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "50%"}},
         "template": template,
     }});
+    // A template that is changed before its first pods were made would never have had any.
+    rolled(world, namespace).await?;
     world.cluster.merge(&deployment(namespace, &[], ""), &change).await?;
     until(format!("half of the pods in {namespace} to be new"), async || {
         let pods = world.cluster.list("v1", "Pod", Some(namespace), &format!("app={WEB}")).await?;
