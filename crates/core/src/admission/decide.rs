@@ -279,15 +279,7 @@ fn answer(
     };
     let checked =
         if patch.is_empty() { Ok(()) } else { self_check::check(received, pod, &plan, &annotations, &patch) };
-    let self_check = checked.err();
-    match &self_check {
-        None => answer.patch = patch,
-        Some(error) => {
-            answer.outcome = Outcome::Error;
-            answer.changed = None;
-            answer.warnings.insert(0, format!("plimsoll: pod left untouched: {error}"));
-        }
-    }
+    let self_check = answer.send(patch, checked, "pod left untouched");
     Decision { answer, profile: Some(Arc::clone(profile)), plan, self_check, flavors: None }
 }
 

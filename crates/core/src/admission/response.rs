@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::admission::envelope::{Review, Version};
 use crate::admission::patch::{Operation, to_json};
+use crate::admission::self_check::SelfCheckError;
 use crate::admission::skip::Skip;
 
 /// What the API server accepts of annotation keys and values together, in bytes.
@@ -96,6 +97,25 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Takes a patch in, if it was found right; else says what becomes of the object, and why. What was found wrong.
+    pub(crate) fn send(
+        &mut self,
+        patch: Vec<Operation>,
+        checked: Result<(), SelfCheckError>,
+        instead: &str,
+    ) -> Option<SelfCheckError> {
+        let error = checked.err();
+        match &error {
+            None => self.patch = patch,
+            Some(error) => {
+                self.outcome = Outcome::Error;
+                self.changed = None;
+                self.warnings.insert(0, format!("plimsoll: {instead}: {error}"));
+            }
+        }
+        error
+    }
+
     /// An answer that lets the request through untouched.
     pub const fn allow(outcome: Outcome) -> Self {
         Self { outcome, denial: None, patch: Vec::new(), warnings: Vec::new(), profile: None, changed: None }

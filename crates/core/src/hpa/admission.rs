@@ -135,15 +135,7 @@ fn answer(review: &Review<'_>, object: &Value, conversion: Conversion, warnings:
         conversion.notes.iter().filter(|note| !note.is_warning()).map(ToString::to_string).collect();
     answer.changed = (!said.is_empty()).then(|| said.join("; "));
     let checked = if patch.is_empty() { Ok(()) } else { check(review, object, &conversion, &patch) };
-    let self_check = checked.err();
-    match &self_check {
-        None => answer.patch = patch,
-        Some(error) => {
-            answer.outcome = Outcome::Error;
-            answer.changed = None;
-            answer.warnings.insert(0, format!("plimsoll: left as it is: {error}"));
-        }
-    }
+    let self_check = answer.send(patch, checked, "left as it is");
     HpaDecision { answer, conversion, self_check }
 }
 
