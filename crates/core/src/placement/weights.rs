@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::placement::placed::WorkloadKey;
+use crate::placement::pod::WorkloadKey;
 
 /// A resource that a node has and a container uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
