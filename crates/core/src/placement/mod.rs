@@ -14,6 +14,7 @@ mod load;
 mod metric;
 mod placed;
 mod pod;
+mod score;
 mod settings;
 mod weights;
 
@@ -24,8 +25,11 @@ pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
+pub use score::{Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, usages};
 pub use settings::{
     FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
     Window,
 };
-pub use weights::{ByResource, ContainerUse, LearntWeights, NodeResource, Weights};
+pub use weights::{
+    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+};
