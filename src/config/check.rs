@@ -124,8 +124,8 @@ impl<'a> Check<'a> {
                 Err(right) => self.refuse(&path, right),
             }
         }
-        let weighty = weights.iter().any(|(_, weight)| *weight > 0.0);
-        if self.count_noted() == noted && !weighty && !(may_be_empty && weights.is_empty()) {
+        let counts = weights.iter().any(|(_, weight)| *weight > 0.0);
+        if self.count_noted() == noted && !counts && !(may_be_empty && weights.is_empty()) {
             self.refuse(path, "has no weight above 0; at least one is needed");
         }
         weights

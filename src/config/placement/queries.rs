@@ -1,4 +1,5 @@
-//! What Prometheus is asked unless another query is configured: node_exporter's metrics of nodes, cAdvisor's of containers.
+//! What Prometheus is asked unless another query is configured: metrics of nodes as `node_exporter` names them, and of
+//! containers as cAdvisor does.
 //!
 //! Labels are taken away with `without`, so that those stay in which a node is looked for. `$window` becomes each window.
 
