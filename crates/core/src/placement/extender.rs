@@ -11,6 +11,8 @@
 
 mod answer;
 mod args;
+mod watcher;
 
 pub use self::answer::{EQUAL, MOST, filter_result, priorities};
 pub use self::args::{Args, ArgsError, Offered, Wanted, read};
+pub use self::watcher::{NoLoad, watcher_metrics};

@@ -8,6 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+use crate::placement::PLACED_POD;
 use crate::pod::{Json, Keep, Key, Prune, Pruned};
 
 /// Why a request cannot be answered. It is HTTP 400.
@@ -29,7 +30,7 @@ pub enum Wanted {
 /// A request.
 #[derive(Debug, Default)]
 pub struct Args<'a> {
-    /// The pod to be placed: the parts that decisions read. `None`: none was sent.
+    /// The pod to be placed: the parts [`PLACED_POD`]. `None`: none was sent.
     pub pod: Option<Pruned<'a>>,
     /// The nodes among which there is a choice, in the order in which they were sent, each name once.
     pub nodes: Vec<Offered<'a>>,
@@ -57,40 +58,6 @@ impl Args<'_> {
         self.list.is_some()
     }
 }
-
-const RESOURCES: Keep = Keep::Members(&[("requests", Keep::All), ("limits", Keep::All)]);
-const CONTAINER: Keep = Keep::Members(&[
-    ("name", Keep::All),
-    ("image", Keep::All),
-    ("resources", RESOURCES),
-    ("restartPolicy", Keep::All),
-]);
-/// The parts of a pod that decisions about its place read.
-const POD: Keep = Keep::Members(&[
-    (
-        "metadata",
-        Keep::Members(&[
-            ("name", Keep::All),
-            ("generateName", Keep::All),
-            ("namespace", Keep::All),
-            ("uid", Keep::All),
-            ("labels", Keep::All),
-            ("annotations", Keep::All),
-            ("ownerReferences", Keep::All),
-        ]),
-    ),
-    (
-        "spec",
-        Keep::Members(&[
-            ("containers", Keep::Items(&CONTAINER)),
-            ("initContainers", Keep::Items(&CONTAINER)),
-            ("resources", RESOURCES),
-            ("overhead", Keep::All),
-            ("priority", Keep::All),
-            ("nodeSelector", Keep::All),
-        ]),
-    ),
-]);
 
 /// Reads a request. Names of fields are taken in any letter case, as Go takes them; unknown fields are passed over, null
 /// is as good as absent, and of a field that is there twice the last counts.
@@ -174,7 +141,7 @@ impl<'de> Visitor<'de> for ArgsSeed {
         let mut sent = Sent::default();
         while let Some(Key(key)) = access.next_key()? {
             if is(&key, "Pod") {
-                sent.pod = Some(access.next_value_seed(Prune::new(&POD))?);
+                sent.pod = Some(access.next_value_seed(Prune::new(&PLACED_POD))?);
             } else if is(&key, "NodeNames") {
                 sent.names = access.next_value_seed(Nullable(NamesSeed))?;
             } else if is(&key, "Nodes") {
@@ -403,7 +370,7 @@ mod tests {
         let pod = json!({
             "metadata": {"name": "p", "namespace": "n", "managedFields": [{}]},
             "spec": {"containers": [{"name": "c", "image": "i", "env": [{}], "resources": {"requests": {"cpu": "1"}}}],
-                "volumes": [{}]},
+                "securityContext": {}},
             "status": {"phase": "Pending"},
         });
         let body = json!({"Pod": pod, "NodeNames": []}).to_string();
