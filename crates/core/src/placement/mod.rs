@@ -12,21 +12,27 @@
 mod estimate;
 pub mod extender;
 mod load;
+mod load_file;
 mod metric;
 mod placed;
 mod pod;
+mod score;
 mod settings;
 mod weights;
 
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
+pub use load_file::{LoadFile, workload_key};
 pub use metric::{ByMetric, Metric};
 pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
+pub use score::{Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, usages};
 pub use settings::{
     FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
     Window,
 };
-pub use weights::{ByResource, ContainerUse, LearntWeights, NodeResource, Weights};
+pub use weights::{
+    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+};
