@@ -10,6 +10,7 @@
 //! service instances on cloud-native container platforms"; `docs/placement.md` restates both.
 
 mod estimate;
+pub mod extender;
 mod load;
 mod load_file;
 mod metric;
