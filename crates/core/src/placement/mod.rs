@@ -11,19 +11,25 @@
 
 mod estimate;
 mod load;
+mod mapping;
 mod metric;
 mod placed;
 mod pod;
+mod running;
+mod samples;
 mod settings;
 mod weights;
 
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
+pub use mapping::{KnownNode, KnownNodes};
 pub use metric::{ByMetric, Metric};
 pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
+pub use running::RunningMeans;
+pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, capacity, checked, wanted_metrics};
 pub use settings::{
     FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
     Window,
