@@ -17,6 +17,7 @@ mod placed;
 mod pod;
 mod running;
 mod samples;
+mod score;
 mod settings;
 mod weights;
 
@@ -30,8 +31,11 @@ pub use pod::{
 };
 pub use running::RunningMeans;
 pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, capacity, checked, wanted_metrics};
+pub use score::{Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, usages};
 pub use settings::{
     FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
     Window,
 };
-pub use weights::{ByResource, ContainerUse, LearntWeights, NodeResource, Weights};
+pub use weights::{
+    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+};
