@@ -1,0 +1,3 @@
+//! Placement by real load.
+
+pub mod load;
