@@ -14,6 +14,7 @@ pub mod keys;
 pub mod nesting;
 pub mod objects;
 pub mod overcommit;
+pub mod placement;
 pub mod pod;
 pub mod problem;
 pub mod profile;

@@ -44,6 +44,7 @@ pub use patch::{apply_to, operations};
 pub use pod::HpaPod;
 pub use read::{Hpa, HpaError, Metric, MetricTarget};
 pub use record::{Original, Originals, OriginalsError, Written};
+pub(crate) use shape::OF_ONE_POD;
 pub use shape::Shape;
 pub use standing::{Standing, standing};
 pub use sync::{SyncError, read_sync, write_sync};

@@ -46,7 +46,7 @@ const SHAPE: Keep = Keep::Members(&[
 ]);
 
 /// Labels by which controllers tell pods of one template apart.
-const OF_ONE_POD: [&str; 5] = [
+pub(crate) const OF_ONE_POD: [&str; 5] = [
     "apps.kruise.io/cloneset-instance-id",
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",

@@ -140,11 +140,7 @@ impl Default for LoadSettings {
     fn default() -> Self {
         let window = |name: &str, seconds, weight| Window { name: name.into(), seconds, weight };
         Self {
-            windows: vec![
-                window("15m", 900, 0.2),
-                window("1h", 3_600, 0.3),
-                window("1d", 86_400, 0.5),
-            ],
+            windows: vec![window("15m", 900, 0.2), window("1h", 3_600, 0.3), window("1d", 86_400, 0.5)],
             metrics: vec![
                 (Metric::Cpu, 0.4),
                 (Metric::Memory, 0.3),

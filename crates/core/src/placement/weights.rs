@@ -3,10 +3,10 @@
 //! From "Research on container cloud scheduling by workload-specific weights": with the share of each resource of the whole
 //! cluster that a workload uses, normalised, as the weight of that resource.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::placement::placed::WorkloadKey;
+use crate::placement::pod::WorkloadKey;
 
 /// A resource that a node has and a container uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,7 +75,7 @@ impl<T: Copy> ByResource<T> {
     }
 }
 
-/// Weights by resource; their sum is 1. `None`: nobody reports the resource, or it was never used by anybody.
+/// Weights by resource; their sum is 1.
 pub type Weights = ByResource<f64>;
 
 /// What a container uses on its node.
@@ -102,4 +102,123 @@ pub struct LearntWeights {
     pub workloads: HashMap<WorkloadKey, Weights>,
     /// By image: the mean of the workloads that use it.
     pub images: HashMap<Arc<str>, Weights>,
+}
+
+/// Where the weights of a decision came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightsFrom {
+    /// The workload's own.
+    Workload,
+    /// The mean of those of its images.
+    Image,
+    /// The configuration: nothing is known of the workload, or it was idle.
+    Default,
+}
+
+impl WeightsFrom {
+    /// As it is written in answers and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workload => "workload",
+            Self::Image => "image",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// Weights in proportion to `values`, with the sum 1. `None` if there is nothing above 0.
+pub fn normalised(values: ByResource<f64>) -> Option<Weights> {
+    let sum: f64 = values.iter().map(|(_, value)| value).sum();
+    if !(sum.is_finite() && sum > 0.0) {
+        return None;
+    }
+    let mut weights = Weights::default();
+    for (resource, value) in values.iter() {
+        weights.set(resource, value / sum);
+    }
+    Some(weights)
+}
+
+/// The weights of each workload by the share of the whole cluster that its containers use, and those of images.
+///
+/// With total(i,r) what node i has of resource r, local(d,r) the share of its node that container d uses:
+/// `global(d,r) = local(d,r) x total(i,r) / SUM_i total(i,r)`; a workload's is the sum over all containers of all
+/// replicas, and `w(r) = global(r) / SUM_r global(r)`. What nobody reports has no part in it; a workload that uses
+/// nothing has no weights. An image's weights are the plain mean of those of the workloads that use it.
+pub fn learn<'a>(
+    containers: impl IntoIterator<Item = &'a ContainerUse>,
+    totals: impl Fn(&str) -> ByResource<Option<f64>>,
+    nodes: impl IntoIterator<Item = ByResource<Option<f64>>>,
+) -> LearntWeights {
+    let mut cluster = ByResource::<f64>::default();
+    for node in nodes {
+        for (resource, total) in node.iter() {
+            cluster.set(resource, cluster.get(resource) + usable(total).unwrap_or(0.0));
+        }
+    }
+    let mut used: HashMap<&WorkloadKey, (ByResource<f64>, BTreeSet<&Arc<str>>)> = HashMap::new();
+    for container in containers {
+        let (global, images) = used.entry(&container.workload).or_default();
+        if !container.image.is_empty() {
+            images.insert(&container.image);
+        }
+        let of_node = totals(&container.node);
+        for (resource, local) in container.local.iter() {
+            let whole = cluster.get(resource);
+            if let (Some(local), Some(total)) = (usable(local), usable(of_node.get(resource)))
+                && whole > 0.0
+            {
+                global.set(resource, global.get(resource) + local.min(1.0) * total / whole);
+            }
+        }
+    }
+    let mut learnt = LearntWeights::default();
+    let mut of_images: HashMap<&Arc<str>, Vec<Weights>> = HashMap::new();
+    for (workload, (global, images)) in used {
+        let Some(weights) = normalised(global) else { continue };
+        learnt.workloads.insert(workload.clone(), weights);
+        for image in images {
+            of_images.entry(image).or_default().push(weights);
+        }
+    }
+    learnt.images =
+        of_images.into_iter().filter_map(|(image, all)| Some((Arc::clone(image), mean(&all)?))).collect();
+    learnt
+}
+
+/// A figure that can be true.
+fn usable(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite() && *value > 0.0)
+}
+
+/// The plain mean; `None` of nothing.
+fn mean(all: &[Weights]) -> Option<Weights> {
+    let mut sum = ByResource::<f64>::default();
+    for weights in all {
+        for (resource, weight) in weights.iter() {
+            sum.set(resource, sum.get(resource) + weight);
+        }
+    }
+    // Each has the sum 1, so that to normalise the sum is to divide by their number.
+    normalised(sum)
+}
+
+impl LearntWeights {
+    /// The weights of a workload: its own, else the mean of those of its images, else `default`.
+    pub fn of<'i>(
+        &self,
+        workload: &WorkloadKey,
+        images: impl IntoIterator<Item = &'i str>,
+        default: ByResource<f64>,
+    ) -> (Weights, WeightsFrom) {
+        if let Some(own) = self.workloads.get(workload) {
+            return (*own, WeightsFrom::Workload);
+        }
+        let images: BTreeSet<&str> = images.into_iter().collect();
+        let known: Vec<_> = images.into_iter().filter_map(|image| self.images.get(image)).copied().collect();
+        if let Some(weights) = mean(&known) {
+            return (weights, WeightsFrom::Image);
+        }
+        (normalised(default).unwrap_or(Weights::all(0.25)), WeightsFrom::Default)
+    }
 }

@@ -1,0 +1,35 @@
+//! On which node a pod should run, by what the nodes really use.
+//!
+//! ```text
+//! load (measured), placed pods, learnt weights, settings -> View
+//! a pod and the nodes that are offered for it -> score -> Decision: a score and whole points for each node, and why
+//!                                             \-> refuse: nodes that are too full already
+//! ```
+//!
+//! Sources: "Workload-specific weights for container clouds" (Network Telecom, June 2019) and "Intelligent scheduling of
+//! service instances on cloud-native container platforms"; `docs/placement.md` restates both.
+
+mod estimate;
+mod load;
+mod metric;
+mod placed;
+mod pod;
+mod score;
+mod settings;
+mod weights;
+
+pub use estimate::{Figures, estimate, units};
+pub use load::{LoadSnapshot, NodeLoad, Totals};
+pub use metric::{ByMetric, Metric};
+pub use placed::{NodePods, Placed};
+pub use pod::{
+    ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
+};
+pub use score::{Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, usages};
+pub use settings::{
+    FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
+    Window,
+};
+pub use weights::{
+    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+};

@@ -1,0 +1,65 @@
+//! Nodes to which much was bound lately, and times in which much is bound everywhere.
+
+use std::fmt;
+
+use super::View;
+use crate::placement::{HotSpot, HotSpotForm};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Why it is taken that much is bound at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FloodCause {
+    /// So many pods wait for a node.
+    Pending(usize),
+    /// A node was lost: its pods come back elsewhere.
+    NodeLost,
+}
+
+impl fmt::Display for FloodCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending(pods) => write!(f, "{pods} pods wait for a node"),
+            Self::NodeLost => f.write_str("a node was lost"),
+        }
+    }
+}
+
+impl View<'_> {
+    /// Why it is taken that much is bound at once, if it is.
+    pub fn flood(&self) -> Option<FloodCause> {
+        let flood = &self.settings.flood;
+        let lost_for = self.now.saturating_sub(self.node_lost);
+        if self.node_lost > 0 && lost_for < flood.node_lost.saturating_mul(SECOND) {
+            return Some(FloodCause::NodeLost);
+        }
+        let pending = self.placed.pending();
+        let most = usize::try_from(flood.pending).unwrap_or(usize::MAX);
+        (most > 0 && pending > most).then_some(FloodCause::Pending(pending))
+    }
+
+    /// The window in which bindings count, in seconds: a wider one in a flood.
+    pub fn hot_spot_window(&self, flood: Option<FloodCause>) -> i64 {
+        let usual = self.settings.hot_spot.window;
+        if flood.is_some() { self.settings.flood.window.max(usual) } else { usual }
+    }
+
+    /// How many pods were bound to a node in the last `window` seconds.
+    pub fn bindings(&self, node: &str, window: i64) -> u32 {
+        if let Some(given) = self.bindings {
+            return given.get(node).copied().unwrap_or(0);
+        }
+        self.placed.on(node).map_or(0, |on| on.bindings(self.now, window.saturating_mul(SECOND)))
+    }
+}
+
+impl HotSpot {
+    /// What so many bindings cost, of a score of 100.
+    pub fn cost(&self, bindings: u32) -> f64 {
+        match self.form {
+            HotSpotForm::Step if bindings > self.bindings => self.penalty,
+            HotSpotForm::Step => 0.0,
+            HotSpotForm::Linear => 10.0 * f64::from(bindings / self.bindings.max(1)),
+        }
+    }
+}
