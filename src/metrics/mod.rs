@@ -8,6 +8,7 @@ mod hpa;
 mod hpa_api;
 mod labels;
 mod listener;
+mod nodes;
 mod process;
 mod quota;
 mod recommender;
@@ -27,10 +28,11 @@ use self::labels::{
 };
 pub use self::labels::{
     ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, HpaOutcome, HpaState, HpaWrite, LedgerWrite,
-    NamespaceRead, Operation, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind,
-    ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WriteResult,
+    NamespaceRead, NodeWrite, Operation, PlacedState, ProfileState, QuotaOutcome, RecommenderStep,
+    ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
+use self::nodes::NodesFamilies;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
@@ -50,6 +52,7 @@ pub struct Metrics {
     quota: QuotaFamilies,
     hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
+    nodes: NodesFamilies,
 }
 
 impl Metrics {
@@ -70,7 +73,8 @@ impl Metrics {
         let quota = QuotaFamilies::register(r);
         let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api }
+        let nodes = NodesFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, nodes }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
