@@ -450,3 +450,31 @@ label_values! {
         Default = "default",
     }
 }
+
+label_values! {
+    /// Which of the pods that placement knows.
+    PlacedState {
+        /// All.
+        All = "all",
+        /// Those that wait for a node, and for nothing else.
+        Pending = "pending",
+    }
+}
+
+label_values! {
+    /// What is written on nodes.
+    NodeWrite {
+        /// The label that tells how loaded it is.
+        Label = "label",
+        /// Annotations in Crane's format.
+        Annotations = "annotations",
+    }
+}
+
+single_label!(PlacedStateLabel, state: PlacedState);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct NodeWriteLabels {
+    pub(super) kind: NodeWrite,
+    pub(super) result: WriteResult,
+}

@@ -9,6 +9,7 @@ mod hpa;
 mod hpa_api;
 mod labels;
 mod listener;
+mod nodes;
 mod process;
 mod quota;
 mod recommender;
@@ -29,11 +30,12 @@ use self::labels::{
 };
 pub use self::labels::{
     ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb, HpaOutcome, HpaState,
-    HpaWrite, LedgerWrite, NamespaceRead, Operation, ProfileState, QuotaOutcome, RecommenderStep,
-    ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WeightsFrom,
-    WriteResult,
+    HpaWrite, LedgerWrite, NamespaceRead, NodeWrite, Operation, PlacedState, ProfileState, QuotaOutcome,
+    RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError,
+    WeightsFrom, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
+use self::nodes::NodesFamilies;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
@@ -54,6 +56,7 @@ pub struct Metrics {
     hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
     extender: ExtenderFamilies,
+    nodes: NodesFamilies,
 }
 
 impl Metrics {
@@ -75,7 +78,8 @@ impl Metrics {
         let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
         let extender = ExtenderFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender }
+        let nodes = NodesFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender, nodes }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,

@@ -40,5 +40,6 @@ pub use settings::{
     Window,
 };
 pub use weights::{
-    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+    ByResource, ContainerUse, ContainerUses, LearntWeights, NodeResource, Weights, WeightsFrom, learn,
+    normalised,
 };
