@@ -14,6 +14,7 @@ pub mod input;
 mod kinds;
 pub mod metrics;
 pub mod offline;
+pub mod placement;
 pub mod profiles;
 pub mod quota;
 pub mod recommender;
