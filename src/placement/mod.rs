@@ -1,5 +1,7 @@
 //! Placement by real load: what is known of nodes and pods, and the ways out to schedulers.
 
+pub mod extender;
+pub mod load;
 mod nodes_lost;
 mod pods;
 pub mod run;

@@ -5,6 +5,7 @@ mod hpa;
 mod limit_range;
 mod manifests;
 mod opt_out;
+mod placement;
 mod pods;
 mod profiles;
 mod quota;
@@ -21,6 +22,7 @@ use hpa::{
     convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
     restore as hpa_restore, shim as hpa_shim,
 };
+use placement::wire as placement_wire;
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
     load as quota_load, outage as quota_outage, reclaim as quota_reclaim, resize as quota_resize,
@@ -80,6 +82,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         quota_flavors: affinity, refused, scheduled;
         quota_status: used, events, selectors;
         quota_input: large_and_deep;
+        placement_wire: stand_in;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

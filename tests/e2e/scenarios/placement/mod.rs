@@ -1,0 +1,3 @@
+//! Placement by real load. Each scenario has nodes and a scheduler of its own while it runs.
+
+pub(super) mod wire;
