@@ -10,7 +10,7 @@ async fn the_load_as_trimaran_reads_it() {
     let running = Running::new().await;
     let mut connection = running.connect().await;
     let message = connection.get("/watcher").await.refusal(503);
-    assert!(message.contains("not known yet"), "{message}");
+    assert!(message.contains("not known"), "{message}");
     connection.get("/watcher/health").await.refusal(503);
 
     let mut means = ByMetric::default();

@@ -60,7 +60,7 @@ impl Service {
         let mut memory = limits.memory();
         let body = match body::read(body, options.body_bytes, options.body_timeout, &mut memory).await {
             Ok(body) => body,
-            Err(NoBody::Refused(refusal)) => return (Err(refusal), ExtenderOutcome::Refused),
+            Err(NoBody::Refused(refusal)) => return self.unread(refusal),
             Err(NoBody::Full(_)) => return overload(true),
         };
         let read = Instant::now();
@@ -87,6 +87,12 @@ impl Service {
         };
         metrics.extender_duration(decide.verb(), read.elapsed());
         ended
+    }
+
+    /// What is refused before it was looked at.
+    fn unread(&self, refusal: Refusal) -> Ended {
+        self.0.metrics.extender_listener().http_rejected(refusal.code);
+        (Err(refusal), ExtenderOutcome::Refused)
     }
 
     fn health(&self) -> Ended {
@@ -186,12 +192,12 @@ impl Handler for Service {
             Ok(Route::Watcher(host)) => self.watcher(host.as_deref()),
             Ok(Route::Health) => self.health(),
             // The rest of the request is not read, so nothing can follow it on this connection.
-            Err(refusal) => (Err(Refusal { close: has_body, ..refusal }), ExtenderOutcome::Refused),
+            Err(refusal) => self.unread(Refusal { close: has_body, ..refusal }),
         };
         self.0.metrics.extender_request(route::verb(head.uri.path()), outcome);
         let mut response = match result {
             Ok(body) => json(StatusCode::OK, body),
-            Err(refusal) => self.refuse(&head, refusal),
+            Err(refusal) => refuse(&head, refusal),
         };
         if self.0.shutdown.is_draining() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -220,20 +226,18 @@ impl Handler for Service {
     }
 }
 
-impl Service {
-    fn refuse(&self, head: &http::request::Parts, refusal: Refusal) -> Response<Full<Bytes>> {
-        let code = refusal.code;
-        tracing::debug!(code = code.as_u16(), message = refusal.message, "request refused");
-        let mut response = refusal.into_response();
-        if code == StatusCode::METHOD_NOT_ALLOWED {
-            let right = match route::verb(head.uri.path()) {
-                ExtenderVerb::Prioritize | ExtenderVerb::Filter => "POST",
-                ExtenderVerb::Watcher | ExtenderVerb::Health | ExtenderVerb::Other => "GET",
-            };
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(right));
-        }
-        response
+fn refuse(head: &http::request::Parts, refusal: Refusal) -> Response<Full<Bytes>> {
+    let code = refusal.code;
+    tracing::debug!(code = code.as_u16(), message = refusal.message, "request refused");
+    let mut response = refusal.into_response();
+    if code == StatusCode::METHOD_NOT_ALLOWED {
+        let right = match route::verb(head.uri.path()) {
+            ExtenderVerb::Prioritize | ExtenderVerb::Filter => "POST",
+            ExtenderVerb::Watcher | ExtenderVerb::Health | ExtenderVerb::Other => "GET",
+        };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(right));
     }
+    response
 }
 
 fn overload(close: bool) -> Ended {

@@ -15,7 +15,7 @@ const NANOS: i64 = 1_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoLoad {
     /// No load was read yet.
-    #[error("the load of nodes is not known yet; see plimsoll_placement_load metrics and the server's log")]
+    #[error("the load of nodes is not known; the server's log says why it cannot be read")]
     Unknown,
     /// Of one node.
     #[error("no fresh load is known of node {0:?}")]
