@@ -141,7 +141,9 @@ impl<'a> Search<'_, 'a> {
             return Err(Spared::BoundToNode);
         }
         let uses = (self.input.usage)(pod).ok_or(Spared::UsageUnknown)?;
-        let Some(part) = self.part_on(uses, fitter.source.capacity()) else { return Err(Spared::UsageUnknown) };
+        let Some(part) = self.part_on(uses, fitter.source.capacity()) else {
+            return Err(Spared::UsageUnknown);
+        };
         if part < self.excess * NEXT_TO_NOTHING {
             return Err(Spared::UsesNothing);
         }
@@ -231,7 +233,9 @@ fn share(uses: Figures, capacity: Option<[f64; 2]>) -> [f64; 2] {
 
 /// Whether what is in a volume is lost with the pod.
 fn is_local(volume: &Json<'_>) -> bool {
-    ["emptyDir", "hostPath", "ephemeral"].iter().any(|kind| volume.get(kind).is_some_and(|kind| !kind.is_null()))
+    ["emptyDir", "hostPath", "ephemeral"]
+        .iter()
+        .any(|kind| volume.get(kind).is_some_and(|kind| !kind.is_null()))
 }
 
 /// The claims that a pod names. Those that are made for the pod alone go with it.

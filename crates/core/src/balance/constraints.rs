@@ -69,8 +69,9 @@ impl<'a> Templates<'a> {
             }
         }
         let repelling = groups.iter().enumerate();
-        let repelling =
-            repelling.filter(|(_, group)| !terms(group.shape, "podAntiAffinity").is_empty()).map(|(at, _)| at);
+        let repelling = repelling
+            .filter(|(_, group)| !terms(group.shape, "podAntiAffinity").is_empty())
+            .map(|(at, _)| at);
         Self { nodes, repelling: repelling.collect(), groups }
     }
 

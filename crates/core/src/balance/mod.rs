@@ -66,7 +66,10 @@ pub struct Input<'a> {
 
 impl fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("nodes", &self.nodes.len()).field("now", &self.now).finish_non_exhaustive()
+        f.debug_struct("Input")
+            .field("nodes", &self.nodes.len())
+            .field("now", &self.now)
+            .finish_non_exhaustive()
     }
 }
 
@@ -185,9 +188,8 @@ impl Round {
         let mut others: Vec<&NodeUsage<'a>> =
             usages.nodes.iter().filter(|usage| usage.node.facts.name != source.name).collect();
         others.sort_by(|a, b| b.expected.total_cmp(&a.expected));
-        let busy = |index: usize| {
-            others.get(index).map(|usage| (usage.node.facts.name.as_ref(), usage.expected))
-        };
+        let busy =
+            |index: usize| others.get(index).map(|usage| (usage.node.facts.name.as_ref(), usage.expected));
         let mut fitter = Fitter::new(from, input.nodes, input.pods);
         let cooldowns = self.state.cooldowns(input.settings, input.now);
         let search = Search {

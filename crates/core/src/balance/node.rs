@@ -71,7 +71,8 @@ impl BalanceNode {
 
     /// The cores and bytes that it has; nothing if it does not say.
     pub(super) fn capacity(&self) -> Option<[f64; 2]> {
-        let of = |name| Some(crate::placement::units(self.facts.capacity.get(name)?)).filter(|all| *all > 0.0);
+        let of =
+            |name| Some(crate::placement::units(self.facts.capacity.get(name)?)).filter(|all| *all > 0.0);
         Some([of("cpu")?, of("memory")?])
     }
 }

@@ -1,7 +1,7 @@
 //! Selectors and taints as they stand in pods, against the labels and taints of what they may select.
 
-use crate::hpa::OF_ONE_POD;
 use crate::balance::node::Taint;
+use crate::hpa::OF_ONE_POD;
 use crate::pod::Json;
 
 /// Looks a label up by its key.
