@@ -654,9 +654,11 @@ fn documented() -> Vec<(String, Value)> {
     let rows = settings.lines().filter(|line| line.starts_with("| `"));
     let mut rows: Vec<(String, Value)> = rows
         .map(|row| {
-            let cells: Vec<&str> = row.split('|').collect();
-            let default = cell(cells[2]);
-            (cell(cells[1]), serde_json::from_str(&default).unwrap_or_else(|_| panic!("default in {row}")))
+            // A bar within a cell is escaped.
+            let row = row.replace("\\|", "\u{0}");
+            let cells: Vec<String> = row.split('|').map(|cell| cell.replace('\u{0}', "|")).collect();
+            let default = cell(&cells[2]);
+            (cell(&cells[1]), serde_json::from_str(&default).unwrap_or_else(|_| panic!("default in {row}")))
         })
         .collect();
     rows.sort_by(|left, right| left.0.cmp(&right.0));

@@ -181,7 +181,7 @@ fn rights_are_those_in_use() {
         right("events.k8s.io", "events", "create"),
         right("events.k8s.io", "events", "patch"),
     ]);
-    for kind in WATCHED.iter().filter(|kind| kind.part != Part::Quota) {
+    for kind in WATCHED.iter().filter(|kind| matches!(kind.part, Part::Always | Part::Hpa)) {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
         used.extend(["list", "watch"].map(|verb| right(group, kind.plural, verb)));
     }
@@ -275,7 +275,7 @@ fn rights_of_quota_are_those_in_use() {
             verbs.iter().map(move |verb| right(group, resource, verb, names))
         })
         .collect();
-    for kind in WATCHED.iter().filter(|kind| kind.part == Part::Quota) {
+    for kind in WATCHED.iter().filter(|kind| matches!(kind.part, Part::Quota | Part::QuotaOrPlacement)) {
         used.extend(["list", "watch"].map(|verb| right(kind.group(), kind.plural, verb, "")));
     }
     assert_eq!(rights(&component("quota", "ClusterRole")[0]), used);

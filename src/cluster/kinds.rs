@@ -36,6 +36,8 @@ pub enum Part {
     Quota,
     /// The keeping of autoscalers.
     Hpa,
+    /// Elastic quota, or placement.
+    QuotaOrPlacement,
 }
 
 const fn watched(
@@ -82,7 +84,7 @@ const FLAVOR: WatchedKind = WatchedKind {
 };
 
 const NODE: WatchedKind =
-    WatchedKind { part: Part::Quota, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
+    WatchedKind { part: Part::QuotaOrPlacement, ..watched(FactKind::Node, "v1", "Node", "nodes", false) };
 
 const HPA: WatchedKind = WatchedKind {
     part: Part::Hpa,
@@ -119,11 +121,12 @@ pub static WATCHED: [WatchedKind; 14] = [
 
 /// The kinds that are watched with the parts that are enabled.
 pub(super) fn watched_with(options: &ClusterOptions) -> impl Iterator<Item = &'static WatchedKind> + use<> {
-    let (quota, hpa) = (options.quota, options.hpa);
+    let (quota, hpa, placement) = (options.quota, options.hpa, options.placement);
     WATCHED.iter().filter(move |kind| match kind.part {
         Part::Always => true,
         Part::Quota => quota,
         Part::Hpa => hpa,
+        Part::QuotaOrPlacement => quota || placement,
     })
 }
 
@@ -237,13 +240,15 @@ mod tests {
                 "statefulsets.apps.kruise.io",
             ]
         );
-        for (rule, quota, hpa, count) in [
-            ("nothing optional", false, false, 6),
-            ("quota", true, false, 9),
-            ("autoscalers", false, true, 11),
-            ("everything", true, true, WATCHED.len()),
+        for (rule, quota, hpa, placement, count) in [
+            ("nothing optional", false, false, false, 6),
+            ("quota", true, false, false, 9),
+            ("autoscalers", false, true, false, 11),
+            ("placement", false, false, true, 7),
+            ("quota and placement", true, false, true, 9),
+            ("everything", true, true, true, WATCHED.len()),
         ] {
-            let options = ClusterOptions { quota, hpa, ..ClusterOptions::default() };
+            let options = ClusterOptions { quota, hpa, placement, ..ClusterOptions::default() };
             assert_eq!(watched_with(&options).count(), count, "{rule}");
         }
     }

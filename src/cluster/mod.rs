@@ -56,6 +56,8 @@ pub struct ClusterOptions {
     pub quota: bool,
     /// Whether the kinds are watched that only the keeping of autoscalers needs.
     pub hpa: bool,
+    /// Whether the kinds are watched that only placement needs.
+    pub placement: bool,
     /// How many objects a page of a list holds.
     pub page_size: u32,
     /// The pause after the first failure in a row; it doubles with each further one.
@@ -73,6 +75,7 @@ impl Default for ClusterOptions {
         Self {
             quota: false,
             hpa: false,
+            placement: false,
             page_size: 500,
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),

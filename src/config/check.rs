@@ -90,6 +90,47 @@ impl<'a> Check<'a> {
         })
     }
 
+    /// A number, not only a whole one.
+    pub(super) fn number(&mut self, path: &str, value: &Value, range: RangeInclusive<f64>) -> f64 {
+        let read = value.as_f64().filter(|number| range.contains(number));
+        read.unwrap_or_else(|| {
+            let (low, high) = range.into_inner();
+            self.refuse(path, format!("{} is not a number from {low} to {high}", shown(value)));
+            low
+        })
+    }
+
+    /// Weights by name: a mapping whose keys `read` understands, or says what would be right. At least one of them is
+    /// above 0, unless the mapping is empty and may be.
+    pub(super) fn weights<K>(
+        &mut self,
+        path: &str,
+        value: &Value,
+        may_be_empty: bool,
+        mut read: impl FnMut(&str) -> Result<K, String>,
+    ) -> Vec<(K, f64)> {
+        const GREATEST: f64 = 1e6;
+        let Value::Object(fields) = value else {
+            self.refuse(path, format!("{} is not a mapping of names to weights", shown(value)));
+            return Vec::new();
+        };
+        let noted = self.count_noted();
+        let mut weights = Vec::with_capacity(fields.len());
+        for (name, weight) in fields {
+            let path = format!("{path}.{name}");
+            let weight = self.number(&path, weight, 0.0..=GREATEST);
+            match read(name) {
+                Ok(key) => weights.push((key, weight)),
+                Err(right) => self.refuse(&path, right),
+            }
+        }
+        let counts = weights.iter().any(|(_, weight)| *weight > 0.0);
+        if self.count_noted() == noted && !counts && !(may_be_empty && weights.is_empty()) {
+            self.refuse(path, "has no weight above 0; at least one is needed");
+        }
+        weights
+    }
+
     pub(super) fn duration(
         &mut self,
         path: &str,

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::check::{Check, shown};
 use super::error::{Origin, Violation};
 use super::hpa::{self, Hpa};
+use super::placement::{self, LoadSource, Placement};
 use super::profiles;
 use super::quota::{self, Quota};
 use super::raw::{RawAdmission, RawConfig, RawLog, RawServer, RawTls};
@@ -35,6 +36,8 @@ pub struct Config {
     pub quota: Quota,
     /// How autoscalers keep their meaning.
     pub hpa: Hpa,
+    /// Where pods are placed.
+    pub placement: Placement,
     /// The JSON API for people and tools on this machine.
     pub api: ApiListener,
     /// Logging.
@@ -207,7 +210,7 @@ impl Config {
     /// Gives every setting its type; all that is wrong is reported at once.
     pub(super) fn check(raw: &RawConfig, origins: &BTreeMap<String, Origin>) -> Result<Self, Vec<Violation>> {
         let mut check = Check::new(origins);
-        let config = Self {
+        let mut config = Self {
             server: server(&mut check, &raw.server),
             tls: tls(&mut check, &raw.tls),
             probes: Probes { address: check.address("probes.address", &raw.probes.address) },
@@ -219,10 +222,12 @@ impl Config {
             recommender: recommender::check(&mut check, &raw.recommender),
             quota: quota::check(&mut check, &raw.quota),
             hpa: hpa::check(&mut check, &raw.hpa),
+            placement: placement::check(&mut check, &raw.placement),
             api: ApiListener { address: check.optional("api.address", &raw.api.address, loopback) },
             log: log(&mut check, &raw.log),
             profiles: profiles::check(&mut check, &raw.profiles),
         };
+        config.placement.load.fall_back(&config.recommender.prometheus.access());
         config.check_together(&mut check);
         let violations = check.into_violations();
         if violations.is_empty() { Ok(config) } else { Err(violations) }
@@ -253,11 +258,36 @@ impl Config {
         if self.hpa.serves_metrics() {
             self.hpa.api.check_together(check, &self.tls);
         }
+        if self.placement.enabled {
+            self.check_placement(check);
+        }
         if self.tls.source == TlsSource::Ephemeral && self.tls.names.is_empty() {
             check.refuse(
                 "tls.names",
                 "is empty; tls.source Ephemeral needs at least one DNS name or IP address",
             );
+        }
+    }
+}
+
+impl Config {
+    /// What placement needs of the other sections.
+    fn check_placement(&self, check: &mut Check<'_>) {
+        let address = self.placement.address;
+        let hpa_api = self.hpa.serves_metrics().then_some(("hpa.api.address", self.hpa.api.address));
+        let others = [("server.address", self.server.address), ("probes.address", self.probes.address)];
+        if let Some((other, _)) =
+            others.into_iter().chain(hpa_api).find(|(_, other)| *other == address && address.port() != 0)
+        {
+            let message = format!("{address} is {other} too; give each listener an own port");
+            check.refuse("placement.address", message);
+        }
+        if self.placement.load.source == LoadSource::Prometheus
+            && self.placement.load.prometheus.address.is_none()
+        {
+            let message = "is needed because placement.load.source is Prometheus and recommender.prometheus.address is \
+                           null; write its URL, as in http://prometheus.monitoring.svc:9090";
+            check.refuse("placement.load.prometheus.address", message);
         }
     }
 }

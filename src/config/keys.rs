@@ -16,6 +16,16 @@ static DEFAULTS: LazyLock<Map<String, Value>> =
         _ => Map::new(),
     });
 
+/// Settings whose value is a mapping with keys that are the operator's to choose. As a list does, it replaces that of
+/// the layer below.
+const MAPPINGS: [&str; 4] =
+    ["placement.load.metrics", "placement.load.windows", "placement.policies", "placement.weights"];
+
+/// Whether a setting's value is a mapping, and not a section of further settings.
+pub(crate) fn is_mapping(path: &str) -> bool {
+    MAPPINGS.contains(&path)
+}
+
 /// The tree of all settings with their defaults.
 pub(crate) fn defaults() -> &'static Map<String, Value> {
     &DEFAULTS
@@ -32,7 +42,7 @@ fn collect(prefix: &str, tree: &'static Map<String, Value>, leaves: &mut Vec<(St
     for (key, value) in tree {
         let path = join(prefix, key);
         match value {
-            Value::Object(section) => collect(&path, section, leaves),
+            Value::Object(section) if !is_mapping(&path) => collect(&path, section, leaves),
             leaf => leaves.push((path, leaf)),
         }
     }

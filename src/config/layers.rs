@@ -62,12 +62,14 @@ impl Source for Layer {
 
     fn collect(&self) -> Result<config::Map<String, config::Value>, config::ConfigError> {
         let origin = self.origin.to_string();
-        Ok(self.tree.iter().map(|(key, value)| (key.clone(), with_origin(value, &origin))).collect())
+        Ok(self.tree.iter().map(|(key, value)| (key.clone(), with_origin(key, value, &origin))).collect())
     }
 }
 
-fn with_origin(value: &Value, origin: &String) -> config::Value {
+/// A mapping of the operator's keys goes through the merge as JSON text: tables would be merged key by key.
+fn with_origin(path: &str, value: &Value, origin: &String) -> config::Value {
     let kind = match value {
+        Value::Object(_) if keys::is_mapping(path) => ValueKind::String(value.to_string()),
         Value::Null => ValueKind::Nil,
         Value::Bool(flag) => ValueKind::Boolean(*flag),
         Value::Number(number) => number
@@ -76,9 +78,15 @@ fn with_origin(value: &Value, origin: &String) -> config::Value {
             .or_else(|| number.as_u64().map(ValueKind::U64))
             .unwrap_or_else(|| ValueKind::Float(number.as_f64().unwrap_or_default())),
         Value::String(text) => ValueKind::String(text.clone()),
-        Value::Array(items) => ValueKind::Array(items.iter().map(|item| with_origin(item, origin)).collect()),
+        Value::Array(items) => {
+            // What is in a list has no path of its own.
+            ValueKind::Array(items.iter().map(|item| with_origin("", item, origin)).collect())
+        }
         Value::Object(fields) => ValueKind::Table(
-            fields.iter().map(|(key, field)| (key.clone(), with_origin(field, origin))).collect(),
+            fields
+                .iter()
+                .map(|(key, field)| (key.clone(), with_origin(&keys::join(path, key), field, origin)))
+                .collect(),
         ),
     };
     config::Value::new(Some(origin), kind)
@@ -167,11 +175,15 @@ impl Layers {
                     self.refuse(path, origin, format!("is not a setting{meant}"));
                 }
                 (Some(_), Value::Null) => {}
+                (Some(_), Value::Object(fields)) if keys::is_mapping(&path) => {
+                    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+                    known.insert(key, Value::Object(given.collect()));
+                }
                 (Some(Value::Object(section)), Value::Object(fields)) => {
                     let fields = self.known(&path, fields, section, origin);
                     known.insert(key, Value::Object(fields));
                 }
-                (Some(Value::Object(_)), other) => {
+                (Some(Value::Object(_)), other) if !keys::is_mapping(&path) => {
                     let message = format!("{} is not a section; write a mapping of settings", shown(&other));
                     self.refuse(path, origin, message);
                 }
@@ -223,7 +235,25 @@ impl Layers {
                 self.stack.iter().map(|layer| &layer.origin).find(|origin| origin.to_string() == name);
             origins.insert(path, origin.cloned().unwrap_or(Origin::Default));
         }
-        Ok((merged.try_deserialize()?, origins))
+        let mut tree: Map<String, Value> = merged.try_deserialize()?;
+        unfold_mappings("", &mut tree);
+        Ok((tree, origins))
+    }
+}
+
+/// Makes mappings again of what went through the merge as text; what is none stays, and is refused with its path.
+fn unfold_mappings(prefix: &str, tree: &mut Map<String, Value>) {
+    for (key, value) in tree {
+        let path = keys::join(prefix, key);
+        match value {
+            Value::String(text) if keys::is_mapping(&path) => {
+                if let Ok(mapping @ Value::Object(_)) = serde_json::from_str(text) {
+                    *value = mapping;
+                }
+            }
+            Value::Object(section) => unfold_mappings(&path, section),
+            _ => {}
+        }
     }
 }
 
@@ -253,8 +283,10 @@ fn concerns_us(name: &str, value: &str) -> bool {
 fn typed(text: &str, default: &Value) -> Value {
     let parsed = match default {
         Value::Bool(_) => text.trim().to_ascii_lowercase().parse().ok().map(Value::Bool),
+        Value::Number(number) if number.is_f64() => text.trim().parse::<f64>().ok().map(Value::from),
         Value::Number(_) => text.trim().parse::<u64>().ok().map(Value::from),
         Value::Array(_) => list_of(text),
+        Value::Object(_) => mapping_of(text),
         _ => None,
     };
     parsed.unwrap_or_else(|| Value::String(text.to_owned()))
@@ -270,6 +302,21 @@ fn list_of(text: &str) -> Option<Value> {
         return yaml::parse_documents(text).ok()?.into_iter().next();
     }
     Some(Value::Array(text.split(',').map(|item| Value::String(item.trim().to_owned())).collect()))
+}
+
+/// `cpu=0.5, memory=0.5` or `{cpu: 0.5, memory: 0.5}`; a text that is empty is the empty mapping.
+fn mapping_of(text: &str) -> Option<Value> {
+    let text = text.trim();
+    if text.starts_with('{') {
+        return yaml::parse_documents(text).ok()?.into_iter().next();
+    }
+    let pairs = text.split(',').filter(|pair| !pair.trim().is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        let value = value.trim();
+        let value = value.parse::<f64>().map_or_else(|_| Value::String(value.to_owned()), Value::from);
+        Some((key.trim().to_owned(), value))
+    });
+    pairs.collect::<Option<Map<_, _>>>().map(Value::Object)
 }
 
 /// A tree with a single setting.

@@ -10,7 +10,9 @@ mod hpa;
 mod hpa_api;
 mod keys;
 mod layers;
+pub(crate) mod placement;
 mod profiles;
+mod prometheus;
 mod quota;
 mod raw;
 mod recommender;
@@ -34,6 +36,10 @@ pub use hpa_api::HpaApi;
 pub use keys::environment_name;
 pub(crate) use keys::nearest;
 pub use layers::{Flag, Sources};
+pub use placement::{
+    Balance, HowLoadIsRead, LoadClass, LoadQueries, LoadSource, Placement, UsageQueries, WhatContainersUse,
+};
+pub use prometheus::PrometheusAccess;
 pub use quota::{Namespaces, Quota, Reclaim};
 pub use recommender::{MetricsServer, Prometheus, Recommender, UsageSource};
 pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};

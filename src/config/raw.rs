@@ -19,6 +19,7 @@ pub(crate) struct RawConfig {
     pub(crate) recommender: RawRecommender,
     pub(crate) quota: RawQuota,
     pub(crate) hpa: RawHpa,
+    pub(crate) placement: RawPlacement,
     pub(crate) api: RawApi,
     pub(crate) log: RawLog,
     pub(crate) profiles: Value,
@@ -35,6 +36,7 @@ impl Default for RawConfig {
             recommender: RawRecommender::default(),
             quota: RawQuota::default(),
             hpa: RawHpa::default(),
+            placement: RawPlacement::default(),
             api: RawApi::default(),
             log: RawLog::default(),
             profiles: json!([]),
@@ -239,6 +241,154 @@ section! {
             "system:kube-controller-manager"
         ],
         front_proxy_interval: "5s",
+    }
+}
+
+section! {
+    /// Where pods are placed.
+    RawPlacement {
+        enabled: false,
+        address: "0.0.0.0:8444",
+        certificate: null,
+        key: null,
+        client_auth: "Required",
+        client_ca: null,
+        policies: {"load": 1},
+        points: "spread",
+        replica_penalty: 2,
+        weights: {},
+        crane_annotations: false,
+        lease_duration: "15s",
+        renew_interval: "5s",
+    } with {
+        load: RawPlacementLoad,
+        usage: RawPlacementUsage,
+        hot_spot: RawHotSpot,
+        flood: RawFlood,
+        filter: RawFilter,
+        load_class: RawLoadClass,
+        balance: RawBalance,
+    }
+}
+
+section! {
+    /// How the load of nodes is read.
+    RawPlacementLoad {
+        source: "Prometheus",
+        interval: "30s",
+        timeout: "10s",
+        maximum_age: "5m",
+        windows: {"15m": 0.2, "1h": 0.3, "1d": 0.5},
+        metrics: {"cpu": 0.4, "memory": 0.3, "disk": 0.2, "load": 0.1},
+        missing: 0.1,
+        node_labels: ["node", "nodename", "instance"],
+    } with {
+        queries: RawLoadQueries,
+        prometheus: RawAccess,
+    }
+}
+
+section! {
+    /// What Prometheus is asked about nodes.
+    RawLoadQueries {
+        cpu: (crate::placement::load::queries::CPU),
+        memory: (crate::placement::load::queries::MEMORY),
+        disk: (crate::placement::load::queries::DISK),
+        load: (crate::placement::load::queries::LOAD),
+        network: (crate::placement::load::queries::NETWORK),
+        time: (crate::placement::load::queries::TIME),
+    }
+}
+
+section! {
+    /// How another Prometheus than the recommender's is reached.
+    RawAccess {
+        address: null,
+        bearer_token_file: null,
+        username: null,
+        password_file: null,
+        ca_file: null,
+        client_certificate: null,
+        client_key: null,
+        headers: [],
+    }
+}
+
+section! {
+    /// How it is read what containers use.
+    RawPlacementUsage {
+        enabled: true,
+        interval: "1m",
+    } with {
+        queries: RawUsageQueries,
+    }
+}
+
+section! {
+    /// What Prometheus is asked about containers.
+    RawUsageQueries {
+        cpu: (crate::placement::load::queries::CONTAINER_CPU),
+        memory: (crate::placement::load::queries::CONTAINER_MEMORY),
+        bandwidth: (crate::placement::load::queries::POD_BANDWIDTH),
+        disk: (crate::placement::load::queries::CONTAINER_DISK),
+        total_bandwidth: (crate::placement::load::queries::TOTAL_BANDWIDTH),
+        total_disk: (crate::placement::load::queries::TOTAL_DISK),
+    }
+}
+
+section! {
+    /// Nodes to which much was bound lately.
+    RawHotSpot {
+        window: "1m",
+        bindings: 5,
+        form: "step",
+        penalty: 20.0,
+    }
+}
+
+section! {
+    /// When much is bound at once.
+    RawFlood {
+        pending_pods: 100,
+        window: "5m",
+        node_lost: "5m",
+        form: "buffer",
+    }
+}
+
+section! {
+    /// Usage above which a node is refused.
+    RawFilter {
+        cpu: 0.85,
+        memory: 0.9,
+    }
+}
+
+section! {
+    /// The label that tells how loaded a node is.
+    RawLoadClass {
+        enabled: false,
+        mid: 0.5,
+        high: 0.75,
+        hysteresis: 0.05,
+        interval: "1m",
+    }
+}
+
+section! {
+    /// Pods are moved off nodes that are loaded more than the others.
+    RawBalance {
+        enabled: false,
+        dry_run: true,
+        threshold: 0.1,
+        rounds: 3,
+        interval: "1m",
+        min_replicas: 1,
+        minimum_age: "5m",
+        cooldown: "10m",
+        evictions_per_hour: 60,
+        excluded_namespaces: ["kube-system"],
+        evict_local_storage: false,
     }
 }
 

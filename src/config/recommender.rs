@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Uri};
 use serde_json::Value;
 
-use super::check::{Check, shown};
+use super::check::Check;
 use super::checked::{HOUR, MILLISECOND, MINUTE, SECOND};
+use super::prometheus::{self, PrometheusAccess, Written, label};
 use super::raw::{RawPrometheus, RawRecommender};
 use super::units::duration_text;
 
@@ -151,41 +151,22 @@ impl Recommender {
 const MOST_POINTS: u128 = 10_000;
 
 impl Prometheus {
+    /// How it is reached.
+    pub fn access(&self) -> PrometheusAccess {
+        PrometheusAccess {
+            address: self.address.clone(),
+            bearer_token_file: self.bearer_token_file.clone(),
+            username: self.username.clone(),
+            password_file: self.password_file.clone(),
+            ca_file: self.ca_file.clone(),
+            client_certificate: self.client_certificate.clone(),
+            client_key: self.client_key.clone(),
+            headers: self.headers.clone(),
+        }
+    }
+
     fn check_together(&self, check: &mut Check<'_>) {
-        let pairs = [
-            ("username", self.username.is_some(), "passwordFile", self.password_file.is_some()),
-            ("clientCertificate", self.client_certificate.is_some(), "clientKey", self.client_key.is_some()),
-        ];
-        for (first, has_first, second, has_second) in pairs {
-            let (missing, given) = match (has_first, has_second) {
-                (true, false) => (second, first),
-                (false, true) => (first, second),
-                _ => continue,
-            };
-            let message = format!("is needed because recommender.prometheus.{given} is given");
-            check.refuse(&format!("recommender.prometheus.{missing}"), message);
-        }
-        if self.bearer_token_file.is_some() && self.username.is_some() {
-            check.refuse(
-                "recommender.prometheus.bearerTokenFile",
-                "is given beside recommender.prometheus.username, but a request has one Authorization; leave one out",
-            );
-        }
-        let names = self.headers.iter().map(|(name, _)| name.as_str());
-        if (self.bearer_token_file.is_some() || self.username.is_some())
-            && names.clone().any(|name| name == "authorization")
-        {
-            check.refuse(
-                "recommender.prometheus.headers",
-                "has Authorization, which the bearer token or the user name sets too; leave one out",
-            );
-        }
-        if self.tls_only() && self.address.as_deref().is_some_and(|address| address.starts_with("http://")) {
-            check.refuse(
-                "recommender.prometheus.address",
-                "begins with http://, but a CA or a client certificate is given, which only https:// uses",
-            );
-        }
+        self.access().check_together(check, "recommender.prometheus");
         let text = duration_text;
         if self.history > Duration::ZERO && self.history < self.history_step {
             let message = format!(
@@ -205,10 +186,6 @@ impl Prometheus {
             );
             check.refuse("recommender.prometheus.historyChunk", message);
         }
-    }
-
-    fn tls_only(&self) -> bool {
-        self.ca_file.is_some() || self.client_certificate.is_some()
     }
 }
 
@@ -260,20 +237,21 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawRecommender) -> Recommender 
 
 fn prometheus(check: &mut Check<'_>, raw: &RawPrometheus) -> Prometheus {
     let path = |key: &str| format!("recommender.prometheus.{key}");
+    let access = prometheus::check(check, &Written::of_recommender(raw));
     Prometheus {
-        address: check.optional(&path("address"), &raw.address, url),
+        address: access.address,
         cpu_query: check.text(&path("cpuQuery"), &raw.cpu_query),
         memory_query: check.text(&path("memoryQuery"), &raw.memory_query),
         namespace_label: label(check, &path("namespaceLabel"), &raw.namespace_label),
         pod_label: label(check, &path("podLabel"), &raw.pod_label),
         container_label: label(check, &path("containerLabel"), &raw.container_label),
-        bearer_token_file: check.optional(&path("bearerTokenFile"), &raw.bearer_token_file, Check::file),
-        username: check.optional(&path("username"), &raw.username, username),
-        password_file: check.optional(&path("passwordFile"), &raw.password_file, Check::file),
-        ca_file: check.optional(&path("caFile"), &raw.ca_file, Check::file),
-        client_certificate: check.optional(&path("clientCertificate"), &raw.client_certificate, Check::file),
-        client_key: check.optional(&path("clientKey"), &raw.client_key, Check::file),
-        headers: check.list(&path("headers"), &raw.headers, header).into_iter().flatten().collect(),
+        bearer_token_file: access.bearer_token_file,
+        username: access.username,
+        password_file: access.password_file,
+        ca_file: access.ca_file,
+        client_certificate: access.client_certificate,
+        client_key: access.client_key,
+        headers: access.headers,
         history: check.duration(&path("history"), &raw.history, Duration::ZERO..=90 * 24 * HOUR),
         history_step: check.duration(&path("historyStep"), &raw.history_step, SECOND..=24 * HOUR),
         history_chunk: check.duration(&path("historyChunk"), &raw.history_chunk, MINUTE..=90 * 24 * HOUR),
@@ -282,68 +260,4 @@ fn prometheus(check: &mut Check<'_>, raw: &RawPrometheus) -> Prometheus {
 
 fn number(check: &mut Check<'_>, path: &str, value: &Value, most: u32) -> u32 {
     u32::try_from(check.count(path, value, 1..=most.into())).unwrap_or(most)
-}
-
-/// A base URL, without a slash at the end.
-fn url(check: &mut Check<'_>, path: &str, value: &Value) -> String {
-    let text = value.as_str().unwrap_or_default();
-    let right = "write http:// or https://, a host, and if need be a port and a path, as in \
-                 http://prometheus.monitoring.svc:9090";
-    let parsed = text.parse::<Uri>().ok();
-    let scheme = parsed.as_ref().and_then(Uri::scheme_str);
-    let authority = parsed.as_ref().and_then(Uri::authority);
-    match authority.filter(|_| matches!(scheme, Some("http" | "https"))) {
-        Some(authority) if authority.as_str().contains('@') => check.refuse(
-            path,
-            "holds a user name; write recommender.prometheus.username and passwordFile instead",
-        ),
-        Some(authority) if !authority.host().is_empty() => {
-            if parsed.as_ref().is_some_and(|uri| uri.query().is_some()) || text.contains('#') {
-                check.refuse(path, format!("{} has more than a path; {right}", shown(value)));
-            }
-        }
-        _ => check.refuse(path, format!("{} is not a URL; {right}", shown(value))),
-    }
-    text.trim_end_matches('/').to_owned()
-}
-
-fn label(check: &mut Check<'_>, path: &str, value: &Value) -> String {
-    let name = value.as_str().unwrap_or_default();
-    let inner = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_';
-    if name.is_empty() || !name.bytes().all(inner) || name.starts_with(|first: char| first.is_ascii_digit()) {
-        let right = "write letters, digits and '_', as in namespace";
-        check.refuse(path, format!("{} is not the name of a label; {right}", shown(value)));
-    }
-    name.to_owned()
-}
-
-fn username(check: &mut Check<'_>, path: &str, value: &Value) -> String {
-    let name = check.text(path, value);
-    // In basic authentication the first colon ends the name.
-    if name.contains(':') || name.contains(char::is_control) {
-        check.refuse(path, format!("{} is not a user name; ':' cannot be in one", shown(value)));
-    }
-    name
-}
-
-/// `{name, value}`; the name comes out in lower case. The value is shown in no message: it may be a secret.
-fn header(check: &mut Check<'_>, path: &str, item: &Value) -> Option<(String, String)> {
-    const OURS: [&str; 5] = ["host", "content-length", "content-type", "transfer-encoding", "connection"];
-    let fields = item.as_object().filter(|fields| fields.len() == 2);
-    let field = |key: &str| fields.and_then(|fields| fields.get(key)).and_then(Value::as_str);
-    let (Some(name), Some(text)) = (field("name"), field("value")) else {
-        check.refuse(path, "is not a header; write {name: X-Scope-OrgID, value: team-a}");
-        return None;
-    };
-    let Ok(parsed) = name.parse::<HeaderName>() else {
-        check.refuse(&format!("{path}.name"), format!("{name:?} is not the name of a header"));
-        return None;
-    };
-    if OURS.contains(&parsed.as_str()) {
-        check.refuse(&format!("{path}.name"), format!("{name:?} is set by the request itself; leave it out"));
-    }
-    if text.parse::<HeaderValue>().is_err() {
-        check.refuse(&format!("{path}.value"), "has characters that cannot stand in a header");
-    }
-    Some((parsed.as_str().to_owned(), text.to_owned()))
 }

@@ -161,8 +161,22 @@ fn report_refusal(errors: &ConfigErrors) {
 const TAKEN_OVER: [&str; 4] =
     ["profiles", "admission.excludedNamespaces", "admission.ownNamespace", "log.level"];
 
+/// The same: how nodes are scored. The windows are not among them: what was measured goes by them.
+const TAKEN_OVER_PLACEMENT: [&str; 6] = [
+    "placement.load.metrics",
+    "placement.load.missing",
+    "placement.points",
+    "placement.policies",
+    "placement.replicaPenalty",
+    "placement.weights",
+];
+/// Sections of which the same is true.
+const TAKEN_OVER_SECTIONS: [&str; 3] = ["placement.filter.", "placement.flood.", "placement.hotSpot."];
+
 fn is_fixed_at_start(path: &str) -> bool {
-    !TAKEN_OVER.contains(&path)
+    !(TAKEN_OVER.contains(&path)
+        || TAKEN_OVER_PLACEMENT.contains(&path)
+        || TAKEN_OVER_SECTIONS.iter().any(|section| path.starts_with(section)))
 }
 
 /// Puts the values in force back in the place of those that need a restart, and checks the mixture: what was

@@ -1,5 +1,7 @@
 //! Annotation and label keys that Plimsoll reads or writes.
 
+/// What all of them begin with, but for those of others.
+pub const PREFIX: &str = "plimsoll.dev/";
 /// Opt-out: annotation on a pod, annotation or label on a namespace.
 pub const OVERCOMMIT: &str = "plimsoll.dev/overcommit";
 /// Written on pods: the requests as they were before they were lowered.
@@ -32,3 +34,7 @@ pub const QUOTA_RETRY: &str = "plimsoll.dev/quota-retry";
 /// Labels by which other schedulers' users say that a pod must not be preempted: `"false"`.
 pub const PREEMPTIBLE: [&str; 2] =
     ["quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible"];
+/// Label that is written on nodes: how loaded they are.
+pub const LOAD_CLASS: &str = "plimsoll.dev/load-class";
+/// Label on namespaces: `"true"` lets their pods prefer nodes by [`LOAD_CLASS`].
+pub const LOAD_AWARE: &str = "plimsoll.dev/load-aware";

@@ -17,6 +17,7 @@ use crate::quota::{Amounts, Flavor, QuotaPod, StoredTree};
 use crate::resource::Resource;
 
 mod manifest;
+mod node;
 mod scaling;
 mod store;
 
@@ -142,13 +143,41 @@ pub struct Namespace {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a node can carry.
+/// What a node has, and whether pods may be sent to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
     pub name: String,
+    /// Which of all nodes of that name, over time; empty if it is not said.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations that are ours: those that begin with `plimsoll.dev/`.
+    pub annotations: BTreeMap<String, String>,
     /// `status.allocatable`; what is no quantity is left out.
     pub allocatable: Amounts,
+    /// `status.capacity`, likewise.
+    pub capacity: Amounts,
+    /// What keeps pods away that do not tolerate it.
+    pub taints: Vec<Taint>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Whether its condition `Ready` is true. A manifest that tells of no condition at all is taken for that of a node
+    /// that is.
+    pub ready: bool,
+    /// Its internal addresses, and the names that it gives itself.
+    pub addresses: Vec<Box<str>>,
+}
+
+/// What keeps pods away from a node that do not tolerate it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value; may be empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
 }
 
 /// The bounds that a `LimitRange` sets for requests.

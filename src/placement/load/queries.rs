@@ -2,8 +2,9 @@
 //! containers.
 //!
 //! Each answer is a mean over a window, whose length takes the place of `$window`. Counters go through a subquery:
-//! `$rate` and `$step` become its range and its step, in proportion to the window. A plain `rate(..[1d])` divides by a whole
-//! day even where a series is an hour old, and a node that just came would seem to be busy all day.
+//! `$rate` becomes its range (5 minutes, or a window that is shorter) and `$step` its step (a minute, or a sixtieth of the
+//! window). A plain `rate(..[1d])` divides by a whole day even where a series is an hour old, and a node that just came
+//! would seem to be busy all day.
 //!
 //! Labels are taken away with `without`, so that those stay in which a node is looked for.
 

@@ -18,7 +18,7 @@ use crate::pod::Workload;
 use crate::pod::{controller, group_of};
 use crate::problem::Problem;
 use crate::profile;
-use crate::quota::{Amounts, Flavor, QuotaPod, QuotaPodError, StoredTree, TREE_GROUP, TREE_KIND};
+use crate::quota::{Flavor, QuotaPod, QuotaPodError, StoredTree, TREE_GROUP, TREE_KIND};
 use crate::resource::Resource;
 
 /// Why a manifest of a kind that we know could not be used.
@@ -103,7 +103,7 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
                 ManifestError::Field { kind: "ResourceFlavor", name: name.clone(), path, message }
             })?))
         }
-        ("", "Node") => Fact::Node(Arc::new(Node { name: named()?, allocatable: allocatable(manifest) })),
+        ("", "Node") => Fact::Node(Arc::new(Node { name: named()?, ..Node::read(manifest) })),
         ("", "Pod") => {
             let mut pod = Cow::Borrowed(manifest);
             if text("/metadata/namespace").is_none()
@@ -141,20 +141,12 @@ pub fn read_manifest(manifest: &Value) -> Result<Option<Fact>, ManifestError> {
     }))
 }
 
-fn allocatable(manifest: &Value) -> Amounts {
-    let list = manifest.pointer("/status/allocatable").and_then(Value::as_object);
-    list.into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some((name.as_str(), quantity(Some(value)).ok()??.nanos())))
-        .collect()
-}
-
 fn wrong_version(api_version: &str) -> String {
     let found: String = api_version.chars().take(80).collect();
     format!("{found:?} is not a version of it; write plimsoll.dev/v1alpha1")
 }
 
-fn strings(map: Option<&Value>) -> BTreeMap<String, String> {
+pub(super) fn strings(map: Option<&Value>) -> BTreeMap<String, String> {
     map.and_then(Value::as_object)
         .into_iter()
         .flatten()

@@ -296,6 +296,16 @@ impl Objects {
         self.flavors.get(name)
     }
 
+    /// All nodes, in no order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// The node of a name.
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(name)
+    }
+
     /// What all nodes can carry together; nothing if no node was seen.
     pub fn allocatable(&self) -> Option<&Amounts> {
         (!self.nodes.is_empty()).then(|| self.allocatable.as_ref())

@@ -11,6 +11,7 @@
 
 mod estimate;
 mod load;
+mod load_file;
 mod mapping;
 mod metric;
 mod placed;
@@ -23,6 +24,7 @@ mod weights;
 
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
+pub use load_file::{LoadFile, workload_key};
 pub use mapping::{KnownNode, KnownNodes};
 pub use metric::{ByMetric, Metric};
 pub use placed::{NodePods, Placed};

@@ -199,6 +199,13 @@ pub const PLACED_POD: Keep = Keep::Members(&[
     ),
 ]);
 
+impl<'a> Pruned<'a> {
+    /// The parts of a pod that placement reads.
+    pub fn of_placed(pod: &'a Value) -> Self {
+        Self::borrowed_parts(pod, &PLACED_POD)
+    }
+}
+
 /// What of the spec a [`PlacedShape`] keeps.
 const ON_WHICH_NODES: [&str; 6] =
     ["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "volumes", "hostNetwork"];
@@ -235,7 +242,7 @@ impl PlacedPod {
         if name.is_empty() {
             return None;
         }
-        let shape = PlacedShape::read(&Pruned::kept(pod, &PLACED_POD), objects);
+        let shape = PlacedShape::read(&Pruned::of_placed(pod), objects);
         let conditions = || pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
         let condition = |kind: &str| {
             conditions().find(|condition| {

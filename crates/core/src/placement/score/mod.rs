@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::objects::Objects;
 use crate::placement::{
     ByMetric, ByResource, LearntWeights, LoadSnapshot, NodeLoad, NodeResource, Placed, Settings, Weights,
-    WeightsFrom,
+    WeightsFrom, units,
 };
 
 pub use combined::score;
@@ -85,8 +85,12 @@ pub struct NodeScore {
 impl View<'_> {
     /// What a node has of CPU (cores) and memory (bytes): its capacity, else what the source of the load told.
     fn capacity(&self, node: &str, resource: NodeResource) -> Option<f64> {
-        // The node's own capacity goes before it as soon as the objects hold it.
-        let of_object: Option<f64> = None;
+        let name = match resource {
+            NodeResource::Cpu => Some("cpu"),
+            NodeResource::Memory => Some("memory"),
+            NodeResource::Bandwidth | NodeResource::Disk => None,
+        };
+        let of_object = name.and_then(|name| self.objects.node(node)?.capacity.get(name)).map(units);
         let told = || self.load.nodes.get(node).and_then(|load| load.totals.get(resource));
         of_object.or_else(told).filter(|capacity| capacity.is_finite() && *capacity > 0.0)
     }
