@@ -2,6 +2,7 @@
 
 use plimsoll_core::placement::{Dropped, KnownNodes, LoadSnapshot, Settings};
 
+use super::metrics_server::MetricsServerLoad;
 use super::prometheus::PrometheusLoad;
 
 /// What became of one look.
@@ -33,6 +34,8 @@ pub struct QueryFailure {
 pub enum Source {
     /// Prometheus, or what speaks its API.
     Prometheus(PrometheusLoad),
+    /// metrics-server: CPU and memory only.
+    MetricsServer(MetricsServerLoad),
 }
 
 impl Source {
@@ -40,6 +43,7 @@ impl Source {
     pub async fn look(&mut self, now: i64, nodes: &KnownNodes, settings: &Settings) -> Look {
         match self {
             Self::Prometheus(source) => source.look(now, nodes, settings).await,
+            Self::MetricsServer(source) => source.look(now, nodes, settings).await,
         }
     }
 }
