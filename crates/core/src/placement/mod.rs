@@ -10,6 +10,7 @@
 //! service instances on cloud-native container platforms"; `docs/placement.md` restates both.
 
 mod estimate;
+pub mod extender;
 mod load;
 mod load_file;
 mod mapping;
@@ -41,5 +42,6 @@ pub use settings::{
     Window,
 };
 pub use weights::{
-    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+    ByResource, ContainerUse, ContainerUses, LearntWeights, NodeResource, Weights, WeightsFrom, learn,
+    normalised,
 };

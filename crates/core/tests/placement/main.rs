@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::too_many_lines,
+    clippy::type_complexity,
     reason = "a table is long; a test that fails this way says where"
 )]
 

@@ -55,7 +55,7 @@ fn the_table_follows_every_change() {
                 "/status",
                 "conditions",
                 pod("b")["status"]["conditions"].as_array().unwrap()[..1].into(),
-            )))
+            )));
         },
         (2, 0, 2, 4, 2, 1, 2),
     );
@@ -86,7 +86,7 @@ fn the_table_follows_every_change() {
                 "/spec",
                 "schedulingGates",
                 json!([{"name": "x"}]),
-            )))
+            )));
         },
         (1, 0, 0, 0, 0, 0, 0),
     );

@@ -6,13 +6,9 @@ use crate::world::World;
 fn node() -> impl Strategy<Value = Value> {
     let share = || prop_oneof![4 => (0..=100_u32).prop_map(|share| json!(f64::from(share) / 100.0)), 1 => Just(Value::Null)];
     (share(), share(), share(), share(), share()).prop_map(|(cpu, memory, disk, load, long)| {
-        json!({"cpu": {"15m": cpu, "1d": long}, "memory": memory_of(memory), "disk": {"1h": disk}, "load": {"15m": load},
+        json!({"cpu": {"15m": cpu, "1d": long}, "memory": {"15m": memory, "1h": memory}, "disk": {"1h": disk}, "load": {"15m": load},
                "total": {"cpu": "8", "memory": "32Gi"}})
     })
-}
-
-fn memory_of(share: Value) -> Value {
-    json!({"15m": share, "1h": share})
 }
 
 fn world(nodes: &[Value]) -> (World, Vec<String>) {

@@ -8,50 +8,50 @@ use plimsoll_core::placement::{
 use plimsoll_core::pod::Pruned;
 use serde_json::{Value, json};
 
-pub const SECOND: i64 = 1_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
 /// 2026-03-01T10:00:00Z
-pub const NOW: i64 = 1_772_359_200 * SECOND;
+pub(crate) const NOW: i64 = 1_772_359_200 * SECOND;
 
 #[derive(Default)]
-pub struct World {
-    pub settings: Settings,
-    pub objects: Objects,
-    pub file: LoadFile,
-    pub placed: Placed,
-    pub weights: LearntWeights,
-    pub node_lost: i64,
+pub(crate) struct World {
+    pub(crate) settings: Settings,
+    pub(crate) objects: Objects,
+    pub(crate) file: LoadFile,
+    pub(crate) placed: Placed,
+    pub(crate) weights: LearntWeights,
+    pub(crate) node_lost: i64,
 }
 
 impl World {
-    pub fn of(file: &Value) -> Self {
+    pub(crate) fn of(file: &Value) -> Self {
         let mut world = Self::default();
         world.load(file);
         world.placed = Placed::listed([]);
         world
     }
 
-    pub fn load(&mut self, file: &Value) {
+    pub(crate) fn load(&mut self, file: &Value) {
         self.file = LoadFile::read(file, &self.settings.load, NOW, 300 * SECOND).unwrap();
         let load = &self.file.load.nodes;
         let totals = |node: &str| load.get(node).map(|node| node.totals).unwrap_or_default();
         self.weights = learn(&self.file.containers, totals, load.values().map(|node| node.totals));
     }
 
-    pub fn policies(mut self, load: f64, weights: f64, overcommit_risk: f64) -> Self {
+    pub(crate) fn policies(mut self, load: f64, weights: f64, overcommit_risk: f64) -> Self {
         self.settings.policies = Policies { load, weights, overcommit_risk };
         self
     }
 
-    pub fn put(&mut self, object: &Value) {
+    pub(crate) fn put(&mut self, object: &Value) {
         self.objects.put(read_manifest(object).unwrap().unwrap());
     }
 
-    pub fn place(&mut self, pod: &Value) {
+    pub(crate) fn place(&mut self, pod: &Value) {
         let pod = PlacedPod::read(pod, &self.objects).unwrap();
         self.placed.put(pod);
     }
 
-    pub fn view(&self) -> View<'_> {
+    pub(crate) fn view(&self) -> View<'_> {
         View {
             objects: &self.objects,
             load: &self.file.load,
@@ -64,30 +64,30 @@ impl World {
         }
     }
 
-    pub fn score_of(&self, pod: &Value, nodes: &[&str]) -> Decision {
+    pub(crate) fn score_of(&self, pod: &Value, nodes: &[&str]) -> Decision {
         score(&Incoming::read(&Pruned::of_placed(pod), &self.objects), nodes, &self.view())
     }
 
-    pub fn score(&self, nodes: &[&str]) -> Decision {
+    pub(crate) fn score(&self, nodes: &[&str]) -> Decision {
         self.score_of(&plain_pod(), nodes)
     }
 
-    pub fn scores(&self, nodes: &[&str]) -> Vec<f64> {
+    pub(crate) fn scores(&self, nodes: &[&str]) -> Vec<f64> {
         self.score(nodes).nodes.iter().map(|node| node.score).collect()
     }
 
-    pub fn refusals(&self, pod: &Value, nodes: &[&str]) -> Vec<Option<Refusal>> {
+    pub(crate) fn refusals(&self, pod: &Value, nodes: &[&str]) -> Vec<Option<Refusal>> {
         refuse(&Incoming::read(&Pruned::of_placed(pod), &self.objects), nodes, &self.view())
     }
 }
 
 /// A pod without figures.
-pub fn plain_pod() -> Value {
+pub(crate) fn plain_pod() -> Value {
     json!({"metadata": {"name": "new", "namespace": "shop"}, "spec": {"containers": [{"name": "app"}]}})
 }
 
 /// A pod of a Deployment on a node, bound so many seconds ago.
-pub fn bound(name: &str, owner: &str, node: &str, ago: i64) -> Value {
+pub(crate) fn bound(name: &str, owner: &str, node: &str, ago: i64) -> Value {
     let time = jiff::Timestamp::from_nanosecond(i128::from(NOW - ago * SECOND)).unwrap().to_string();
     json!({
         "metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [
@@ -102,13 +102,13 @@ pub fn bound(name: &str, owner: &str, node: &str, ago: i64) -> Value {
 }
 
 /// With requests and limits of the one container.
-pub fn with_resources(mut pod: Value, requests: &Value, limits: &Value) -> Value {
+pub(crate) fn with_resources(mut pod: Value, requests: &Value, limits: &Value) -> Value {
     pod["spec"]["containers"][0]["resources"] = json!({"requests": requests, "limits": limits});
     pod
 }
 
 /// The nodes of the vector.
-pub fn four() -> Value {
+pub(crate) fn four() -> Value {
     let node = |means: [[f64; 3]; 4]| {
         let metric = |index: usize| {
             let [short, middle, long] = means[index];
@@ -124,9 +124,9 @@ pub fn four() -> Value {
     }})
 }
 
-pub const FOUR: [&str; 4] = ["n1", "n2", "n3", "n4"];
+pub(crate) const FOUR: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
 #[track_caller]
-pub fn near(found: f64, expected: f64, rule: &str) {
+pub(crate) fn near(found: f64, expected: f64, rule: &str) {
     assert!((found - expected).abs() < 1e-9, "{rule}: {found}, expected {expected}");
 }
