@@ -25,7 +25,9 @@ pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
-pub use score::{Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, usages};
+pub use score::{
+    Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, unseen_part, usages,
+};
 pub use settings::{
     FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
     Window,
