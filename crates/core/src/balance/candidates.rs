@@ -17,6 +17,8 @@ use crate::pod::Json;
 const CRITICAL: i32 = 2_000_000_000;
 /// A pod that is less than this part of what is to be moved is left: the node would stay as it is.
 const NEXT_TO_NOTHING: f64 = 0.01;
+/// Sums of shares are not exact.
+const ROUNDING: f64 = 1e-9;
 const SECOND: i64 = 1_000_000_000;
 
 /// What is to be moved, and where it could go.
@@ -26,6 +28,7 @@ pub(super) struct Search<'i, 'a> {
     /// How busy the source is, and how much of it is to go.
     pub(super) expected: f64,
     pub(super) excess: f64,
+    /// The mean of what is expected of the nodes.
     pub(super) mean: f64,
     /// How busy the busiest two other nodes are, with their names.
     pub(super) busiest: [Option<(&'a str, f64)>; 2],
@@ -89,7 +92,7 @@ impl<'a> Search<'_, 'a> {
 
     /// From below the largest first, then from above the smallest.
     fn nearer(&self, a: f64, b: f64) -> Ordering {
-        let above = |part: f64| part > self.excess;
+        let above = |part: f64| part > self.excess + ROUNDING;
         above(a).cmp(&above(b)).then_with(|| if above(a) { a.total_cmp(&b) } else { b.total_cmp(&a) })
     }
 
@@ -126,9 +129,9 @@ impl<'a> Search<'_, 'a> {
         {
             return Some(Spared::LocalStorage(text(volume, "name").to_owned()));
         }
-        let since = pod.bound.max(pod.created);
-        let age = (since > 0).then(|| self.input.now.saturating_sub(since) / SECOND);
-        if age.is_none_or(|age| age < settings.minimum_age) {
+        // One without any time is in a file that somebody wrote.
+        let age = self.input.now.saturating_sub(pod.bound.max(pod.created)) / SECOND;
+        if age < settings.minimum_age {
             return Some(Spared::TooYoung(age));
         }
         let ready = owner_key(pod).and_then(|key| ready.get(&key)).copied().unwrap_or(0);
@@ -177,13 +180,14 @@ impl<'a> Search<'_, 'a> {
         })
     }
 
-    /// Whether a target would be the busiest node then, or be too busy itself.
+    /// Whether a target would be the busiest node then, or be too busy itself, or as busy as the source was: then the two
+    /// would only change places.
     fn is_too_much(&self, target: &Target<'_>, more: f64, less: f64) -> bool {
         let then = target.expected + more;
         let name = target.node.name();
         let others = self.busiest.iter().flatten().find(|(other, _)| *other != name).map(|(_, busy)| *busy);
         let busiest = others.unwrap_or(0.0).max(self.expected - less);
-        then > busiest || then - self.mean > self.input.settings.threshold
+        then > busiest || then >= self.expected || then - self.mean > self.input.settings.threshold
     }
 
     /// How much of a node's business what a pod uses is there.

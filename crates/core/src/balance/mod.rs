@@ -169,7 +169,7 @@ impl Round {
                 expected: usage.expected,
                 deviation,
                 rounds: now.map_or(0, |hot| hot.rounds),
-                is_target: is_target(usage, usages.mean, settings),
+                is_target: is_target(usage, usages, settings),
             });
         }
         self.state.hot = hot;
@@ -182,7 +182,7 @@ impl Round {
         let mut targets: Vec<Target<'a>> = usages
             .nodes
             .iter()
-            .filter(|usage| is_target(usage, usages.mean, input.settings))
+            .filter(|usage| is_target(usage, usages, input.settings))
             .map(|usage| Target::new(usage.node, usage.expected))
             .collect();
         targets.sort_by(|a, b| a.expected.total_cmp(&b.expected));
@@ -196,7 +196,7 @@ impl Round {
             input,
             expected: source.expected,
             excess: self.excess,
-            mean: usages.mean,
+            mean: usages.expected_mean,
             busiest: [busy(0), busy(1)],
             parts: usages.parts,
             cooldowns: &cooldowns,
@@ -207,8 +207,12 @@ impl Round {
     }
 }
 
-fn is_target(usage: &NodeUsage<'_>, mean: f64, settings: &BalanceSettings) -> bool {
-    usage.expected - mean < -settings.threshold / 2.0 && !usage.node.hot_spot
+/// Whether a node has room: as measured, and still with what was bound to it and does not show yet.
+fn is_target(usage: &NodeUsage<'_>, of_all: &Usages<'_>, settings: &BalanceSettings) -> bool {
+    let below = -settings.threshold / 2.0;
+    usage.measured - of_all.mean < below
+        && usage.expected - of_all.expected_mean < below
+        && !usage.node.hot_spot
 }
 
 impl State {

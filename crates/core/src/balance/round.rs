@@ -16,7 +16,7 @@ pub struct Round {
     pub now: i64,
     /// The nodes that count, the busiest first.
     pub nodes: Vec<NodeView>,
-    /// The mean of how busy they are.
+    /// The mean of how busy they are, as measured.
     pub mean: f64,
     /// What came of it.
     pub verdict: Verdict,

@@ -8,8 +8,10 @@ use crate::placement::{ByMetric, Figures, LoadSettings, Metric, usages as measur
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usages<'a> {
     pub(super) nodes: Vec<NodeUsage<'a>>,
-    /// The mean of what is expected of them.
+    /// The mean of what was measured: whoever is moved does not change it.
     pub(super) mean: f64,
+    /// The mean of what is expected.
+    pub(super) expected_mean: f64,
     /// The weights of CPU and memory among those of all metrics of this round.
     pub(super) parts: Figures,
 }
@@ -18,7 +20,9 @@ pub(super) struct Usages<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeUsage<'a> {
     pub(super) node: BalanceNode<'a>,
-    /// As measured, less what was evicted and still shows.
+    /// As measured.
+    pub(super) measured: f64,
+    /// Less what was evicted and still shows.
     pub(super) settled: f64,
     /// And with what was bound and does not show yet.
     pub(super) expected: f64,
@@ -38,18 +42,30 @@ pub(super) fn usages<'a>(fresh: &[BalanceNode<'a>], state: &State, settings: &Lo
     let new: Vec<Figures> = fresh.iter().map(|node| node.shares(node.unseen)).collect();
     let less = |place: usize, metric| -of(gone.get(place), metric);
     let both = |place: usize, metric| of(new.get(place), metric) - of(gone.get(place), metric);
+    let plain = measured(&loads, settings, |_, _| 0.0);
     let settled = measured(&loads, settings, less);
     let expected = measured(&loads, settings, both);
-    let metrics = settled.iter().flatten().map(|found| found.by_metric).next().unwrap_or_default();
+    let metrics = plain.iter().flatten().map(|found| found.by_metric).next().unwrap_or_default();
     let nodes: Vec<NodeUsage<'_>> = fresh
         .iter()
-        .zip(settled.into_iter().zip(expected))
-        .filter_map(|(node, (settled, expected))| {
-            Some(NodeUsage { node: *node, settled: settled?.usage, expected: expected?.usage })
+        .zip(plain.into_iter().zip(settled.into_iter().zip(expected)))
+        .filter_map(|(node, (plain, (settled, expected)))| {
+            Some(NodeUsage {
+                node: *node,
+                measured: plain?.usage,
+                settled: settled?.usage,
+                expected: expected?.usage,
+            })
         })
         .collect();
-    let mean = nodes.iter().map(|node| node.expected).sum::<f64>() / count(nodes.len()).max(1.0);
-    Usages { mean, parts: parts(&metrics, settings), nodes }
+    let mean =
+        |of: &dyn Fn(&NodeUsage<'_>) -> f64| nodes.iter().map(of).sum::<f64>() / count(nodes.len()).max(1.0);
+    Usages {
+        mean: mean(&|node| node.measured),
+        expected_mean: mean(&|node| node.expected),
+        parts: parts(&metrics, settings),
+        nodes,
+    }
 }
 
 /// The weights of CPU and memory among the metrics that have a value.

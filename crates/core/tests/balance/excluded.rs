@@ -71,13 +71,9 @@ fn each_exclusion_has_its_reason() {
         (
             "no time at all",
             json!({"metadata": {"creationTimestamp": null}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-            Some("too_young"),
+            None,
         ),
-        (
-            "not ready itself: one of its owner's two is",
-            json!({"status": {"conditions": []}}),
-            Some("too_young"),
-        ),
+        ("of its owner's pods none is ready", json!({"status": {"conditions": []}}), Some("few_replicas")),
     ];
     for (rule, more, expected) in rows {
         let mut world = World::of_busy(&[0.80, 0.50, 0.50, 0.20]);
@@ -197,7 +193,7 @@ fn every_reason_has_a_name_and_words() {
         Spared::Namespace,
         Spared::Annotation("k"),
         Spared::LocalStorage("v".to_owned()),
-        Spared::TooYoung(None),
+        Spared::TooYoung(5),
         Spared::FewReplicas { ready: 1, min: 1 },
         Spared::Cooldown(1),
         Spared::UsageUnknown,
