@@ -187,7 +187,7 @@ impl<'a> Search<'_, 'a> {
         let name = target.node.name();
         let others = self.busiest.iter().flatten().find(|(other, _)| *other != name).map(|(_, busy)| *busy);
         let busiest = others.unwrap_or(0.0).max(self.expected - less);
-        then > busiest || then >= self.expected || then - self.mean > self.input.settings.threshold
+        then > busiest || then > self.expected - ROUNDING || then - self.mean > self.input.settings.threshold
     }
 
     /// How much of a node's business what a pod uses is there.
