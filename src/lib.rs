@@ -19,6 +19,7 @@ pub mod profiles;
 pub mod quota;
 pub mod recommender;
 pub mod server;
+mod shapes;
 pub mod standalone;
 pub mod telemetry;
 pub mod template;

@@ -450,3 +450,63 @@ label_values! {
         Default = "default",
     }
 }
+
+label_values! {
+    /// Which of the pods that placement knows.
+    PlacedState {
+        /// All.
+        All = "all",
+        /// Those that wait for a node, and for nothing else.
+        Pending = "pending",
+    }
+}
+
+label_values! {
+    /// What is written on nodes.
+    NodeWrite {
+        /// The label that tells how loaded it is.
+        Label = "label",
+        /// Annotations in Crane's format.
+        Annotations = "annotations",
+    }
+}
+
+single_label!(PlacedStateLabel, state: PlacedState);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct NodeWriteLabels {
+    pub(super) kind: NodeWrite,
+    pub(super) result: WriteResult,
+}
+
+label_values! {
+    /// What is asked about.
+    LoadOf {
+        /// How loaded nodes are.
+        Nodes = "nodes",
+        /// What containers use.
+        Containers = "containers",
+    }
+}
+
+label_values! {
+    /// Whether a node has a load.
+    LoadState {
+        /// It has one.
+        Fresh = "fresh",
+        /// Nothing is known of it, or what is known is too old.
+        Without = "without",
+    }
+}
+
+label_values! {
+    /// What weights were learnt of.
+    WeightsOf {
+        /// A workload.
+        Workload = "workload",
+        /// An image.
+        Image = "image",
+    }
+}
+
+single_label!(QueryLabel, query: &'static str);

@@ -9,6 +9,8 @@ mod hpa;
 mod hpa_api;
 mod labels;
 mod listener;
+mod nodes;
+mod placement_load;
 mod process;
 mod quota;
 mod recommender;
@@ -29,11 +31,13 @@ use self::labels::{
 };
 pub use self::labels::{
     ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb, HpaOutcome, HpaState,
-    HpaWrite, LedgerWrite, NamespaceRead, Operation, ProfileState, QuotaOutcome, RecommenderStep,
-    ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WeightsFrom,
-    WriteResult,
+    HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation, PlacedState, ProfileState,
+    QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome,
+    UpstreamError, WeightsFrom, WeightsOf, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
+use self::nodes::NodesFamilies;
+use self::placement_load::LoadFamilies;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
@@ -54,6 +58,8 @@ pub struct Metrics {
     hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
     extender: ExtenderFamilies,
+    nodes: NodesFamilies,
+    load: LoadFamilies,
 }
 
 impl Metrics {
@@ -75,7 +81,9 @@ impl Metrics {
         let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
         let extender = ExtenderFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender }
+        let nodes = NodesFamilies::register(r);
+        let load = LoadFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender, nodes, load }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,

@@ -9,6 +9,7 @@
 //! What the cluster looks like at that moment is in [`objects`].
 
 pub mod admission;
+pub mod balance;
 pub mod hpa;
 pub mod keys;
 pub mod nesting;

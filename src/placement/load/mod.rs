@@ -13,13 +13,15 @@
 //! node. Nothing here is waited for by a scheduler.
 
 mod loader;
+mod metrics_server;
 mod options;
 mod prometheus;
 pub mod queries;
 mod questions;
 mod series;
 
-pub use self::loader::{Loader, Source};
+pub use self::loader::{Loader, Look, QueryFailure, Source};
+pub use self::metrics_server::MetricsServerLoad;
 pub use self::options::{LoadOptions, LoadQueries};
 pub use self::prometheus::PrometheusLoad;
 pub use self::questions::Question;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::prometheus::{Past, Prometheus, ScrapeTarget};
 
-/// How far apart samples are, in seconds, in the past and the present alike: a mean over samples is then one over time.
-const STEP: u32 = 15;
+/// How far apart the samples of the past are, in seconds. Scraped as seldom, a mean over samples is one over time.
+pub(crate) const STEP: u32 = 15;
 /// How far the past reaches, in seconds: a little more than the longest window.
 const PAST: i64 = 86_400 + 300;
 const CORES: u32 = 2;
@@ -21,6 +21,8 @@ pub(crate) type Means = [f64; 3];
 /// The load of a node; each figure is a share of the node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeMeans {
+    /// It is measured since just now only.
+    pub(crate) young: bool,
     pub(crate) cpu: Means,
     pub(crate) memory: Means,
     pub(crate) disk: Means,
@@ -32,7 +34,7 @@ impl NodeMeans {
     /// The same in all metrics and windows.
     pub(crate) fn all(value: f64) -> Self {
         let means = [value; 3];
-        Self { cpu: means, memory: means, disk: means, load: means }
+        Self { young: false, cpu: means, memory: means, disk: means, load: means }
     }
 }
 
@@ -58,7 +60,8 @@ enum Form {
 
 /// The series of node_exporter at `instance`.
 fn series(instance: &str, means: &NodeMeans) -> Vec<(String, Means, Form)> {
-    let name = |metric: &str, more: &str| format!(r#"{metric}{{instance="{instance}"{more}}}"#);
+    // With the job: else the present would be other series than the past.
+    let name = |metric: &str, more: &str| format!(r#"{metric}{{instance="{instance}",job="node"{more}}}"#);
     let mut all = Vec::new();
     for core in 0..CORES {
         for (mode, form) in [("idle", Form::Counter(1.0, -1.0)), ("user", Form::Counter(0.0, 1.0))] {
@@ -78,53 +81,52 @@ fn series(instance: &str, means: &NodeMeans) -> Vec<(String, Means, Form)> {
     all
 }
 
-/// A Prometheus that has known these nodes for a day, by the address of their exporters. They go on as in the last 15
-/// minutes.
+/// A Prometheus that has known these nodes for a day, by the address of their exporters, and looks at them every so many
+/// seconds. They go on as in the last 15 minutes.
 pub(crate) async fn exported(
     dir: &Path,
+    every: u32,
     nodes: &[(String, NodeMeans)],
 ) -> Result<(ScrapeTarget, Prometheus)> {
     let target = ScrapeTarget::listen().await?;
     let mut past = Past::default();
     let now = Timestamp::now().as_second();
     for (instance, means) in nodes {
-        for (name, means, form) in series(instance, means) {
+        for (name, of_series, form) in series(instance, means) {
             let mut counted = 0.0;
             let mut samples = Vec::new();
             for age in (1..=PAST).rev().step_by(usize::try_from(STEP)?) {
                 #[expect(clippy::cast_precision_loss, reason = "a day of seconds")]
-                let share = ago(means, age as f64);
-                samples.push((
-                    now - age,
-                    match form {
-                        Form::Counter(base, part) => {
-                            counted += f64::from(STEP) * (base + part * share);
-                            counted
-                        }
-                        Form::Gauge(base, part) => base + part * share,
-                    },
-                ));
+                let share = ago(of_series, age as f64);
+                let value = match form {
+                    Form::Counter(base, part) => {
+                        counted += f64::from(STEP) * (base + part * share);
+                        counted
+                    }
+                    Form::Gauge(base, part) => base + part * share,
+                };
+                samples.push((now - age, value));
             }
-            past.add(&name, samples);
+            if !means.young {
+                past.add(&name, samples);
+            }
+            let [share, ..] = of_series;
             match form {
-                Form::Counter(base, part) => target.grow_from(&name, counted, base + part * means[0]),
-                Form::Gauge(base, part) => target.set(&name, base + part * means[0]),
+                Form::Counter(base, part) => target.grow_from(&name, counted, base + part * share),
+                Form::Gauge(base, part) => target.set(&name, base + part * share),
             }
         }
     }
-    let prometheus = Prometheus::start_every(STEP, dir, &past, &[&target]).await?;
+    let prometheus = Prometheus::start_every(every, dir, &past, &[&target]).await?;
     Ok((target, prometheus))
 }
 
-/// Load that a scenario sets as it likes, seen within a second or two; windows are seconds.
+/// Load that a scenario sets as it likes, seen within a second or two.
 #[derive(Debug)]
 pub(crate) struct Gauges {
     target: ScrapeTarget,
     prometheus: Prometheus,
 }
-
-/// The window of [`Gauges`].
-const WINDOW: &str = "2s";
 
 impl Gauges {
     pub(crate) async fn start(dir: &Path) -> Result<Self> {
@@ -161,16 +163,21 @@ impl Gauges {
         }
     }
 
-    /// The section `placement` that reads this.
+    /// Prometheus dies.
+    pub(crate) fn kill(&mut self) {
+        self.prometheus.kill();
+    }
+
+    /// The section `placement` that reads this. The newest sample stands for each window.
     pub(crate) fn section(&self) -> Value {
         json!({
             "load": {
-                "windows": {WINDOW: 1},
+                "windows": {"1m": 1},
                 "metrics": {"cpu": 0.5, "memory": 0.5},
                 "maximumAge": "10s",
                 "queries": {
-                    "cpu": "avg_over_time(e2e_node_cpu[$window])",
-                    "memory": "avg_over_time(e2e_node_memory[$window])",
+                    "cpu": "last_over_time(e2e_node_cpu[$window])",
+                    "memory": "last_over_time(e2e_node_memory[$window])",
                     "time": "timestamp(e2e_node_cpu)",
                 },
                 "prometheus": {"address": self.prometheus.url()},

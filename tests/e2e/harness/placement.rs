@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use http::Request;
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use kube::client::Body;
+use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use super::install::{self, Endpoint, SERVER_NAME};
+use super::kubelet::stamp;
 use super::net::free_ports;
 use super::objects::{container, is_running, named, pod_spec};
 use super::scheduler::{self, Caller, SCHEDULER, Scheduler};
@@ -270,6 +276,41 @@ impl<'w> Placement<'w> {
         let value = server.metric(name, labels).await;
         self.put_server(server);
         value
+    }
+
+    /// What the extender answers somebody who calls it as the scheduler does, or without a certificate. An error means
+    /// that there was no answer.
+    pub(crate) async fn call(&self, path: &str, body: Option<&Value>, known: bool) -> Result<(u16, Value)> {
+        let mut config = Config::new(format!("https://127.0.0.1:{}", self.caller.port).parse()?);
+        config.root_cert = Some(vec![self.world.authority.der().to_vec()]);
+        config.tls_server_name = Some(self.caller.server_name.to_owned());
+        config.default_retry = false;
+        if known {
+            config.auth_info.client_certificate = Some(self.caller.certificate.display().to_string());
+            config.auth_info.client_key = Some(self.caller.key.display().to_string());
+        }
+        let request = match body {
+            Some(body) => Request::post(path)
+                .header("content-type", "application/json")
+                .body(Body::from(body.to_string().into_bytes()))?,
+            None => Request::get(path).body(Body::empty())?,
+        };
+        let answer = Client::try_from(config)?.send(request).await?;
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await?.to_bytes();
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into());
+        Ok((code, body))
+    }
+
+    /// The pod was bound so many seconds ago, as far as anybody can tell.
+    pub(crate) async fn bound_ago(&self, pod: &Value, seconds: i64) -> Result<()> {
+        let stored = self.world.cluster.get(&named("v1", "Pod", pod)).await?;
+        let mut conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.retain(|condition| condition["type"] != "PodScheduled");
+        let at = Timestamp::from_second(Timestamp::now().as_second() - seconds)?;
+        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(at)}));
+        let change = json!({"conditions": conditions});
+        self.world.cluster.merge_status(&named("v1", "Pod", pod), &change).await.map(drop)
     }
 
     /// The pods of a namespace by node, once exactly `count` of them with these labels are bound and run.

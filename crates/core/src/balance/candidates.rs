@@ -1,0 +1,245 @@
+//! Which pods of the source may go, and which goes first.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::balance::claims::Claim;
+use crate::balance::fit::{Fitter, Target};
+use crate::balance::selector::{items, text};
+use crate::balance::spared::{Misfit, Spared};
+use crate::balance::{Input, Move, PodName};
+use crate::placement::{Figures, PlacedPod};
+use crate::pod::Json;
+
+/// `system-cluster-critical` has this priority, `system-node-critical` 1000 more.
+const CRITICAL: i32 = 2_000_000_000;
+/// A pod that is less than this part of what is to be moved is left: the node would stay as it is.
+const NEXT_TO_NOTHING: f64 = 0.01;
+const SECOND: i64 = 1_000_000_000;
+
+/// What is to be moved, and where it could go.
+#[derive(Debug)]
+pub(super) struct Search<'i, 'a> {
+    pub(super) input: &'i Input<'a>,
+    /// How busy the source is, and how much of it is to go.
+    pub(super) expected: f64,
+    pub(super) excess: f64,
+    pub(super) mean: f64,
+    /// How busy the busiest two other nodes are, with their names.
+    pub(super) busiest: [Option<(&'a str, f64)>; 2],
+    /// The weights of CPU and memory in how busy a node is.
+    pub(super) parts: [f64; 2],
+    /// Seconds for which workloads must be left alone.
+    pub(super) cooldowns: &'i BTreeMap<&'i str, i64>,
+    /// Least busy first.
+    pub(super) targets: &'i [Target<'a>],
+}
+
+/// What was found of the pods of the source.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Who goes, the first one first.
+    pub(super) moves: Vec<Move>,
+    pub(super) spared: Vec<(PodName, Spared)>,
+    /// Claims that must be read to know more, those of the first ones to go first.
+    pub(super) unread: Vec<(Arc<str>, Box<str>)>,
+}
+
+impl<'a> Search<'_, 'a> {
+    /// Judges every pod of the source.
+    pub(super) fn run(&self, fitter: &mut Fitter<'a>) -> Found {
+        let mut found = Found::default();
+        let mut moves: Vec<(Arc<PlacedPod>, Move)> = Vec::new();
+        let mut unread: Vec<(f64, Vec<Box<str>>, Arc<str>)> = Vec::new();
+        let ready = self.ready_by_owner(fitter);
+        let pods = self.input.pods.on(&fitter.source.facts.name).map_or(&[][..], |on| on.pods());
+        for pod in pods {
+            let judged = self.spared(pod, &ready).map_or_else(|| self.judge(pod, fitter), Err);
+            match judged {
+                Ok(found) => moves.push((Arc::clone(pod), found)),
+                Err(spared) => {
+                    if let Spared::VolumeNotRead(_) = spared {
+                        let claims = claims_of(pod).map(Box::from).collect();
+                        unread.push((self.part(pod), claims, Arc::clone(pod.namespace())));
+                    }
+                    found.spared.push((PodName::of(pod), spared));
+                }
+            }
+        }
+        moves.sort_by(|(a, part_a), (b, part_b)| {
+            let class = |pod: &PlacedPod| (pod.shape.priority, pod.shape.qos);
+            class(a)
+                .cmp(&class(b))
+                .then_with(|| self.nearer(part_a.part, part_b.part))
+                .then_with(|| part_a.pod.cmp(&part_b.pod))
+        });
+        found.moves = moves.into_iter().map(|(_, found)| found).collect();
+        found.spared.sort_by(|(a, _), (b, _)| a.cmp(b));
+        unread.sort_by(|(a, ..), (b, ..)| self.nearer(*a, *b));
+        let names = unread.into_iter().flat_map(|(_, claims, namespace)| {
+            claims.into_iter().map(move |claim| (Arc::clone(&namespace), claim))
+        });
+        found.unread = names.filter(|name| !self.input.claims.contains_key(name)).collect();
+        found
+    }
+
+    /// From below the largest first, then from above the smallest.
+    fn nearer(&self, a: f64, b: f64) -> Ordering {
+        let above = |part: f64| part > self.excess;
+        above(a).cmp(&above(b)).then_with(|| if above(a) { a.total_cmp(&b) } else { b.total_cmp(&a) })
+    }
+
+    /// Why a pod stays, whatever the other nodes look like.
+    fn spared(&self, pod: &PlacedPod, ready: &HashMap<OwnerKey<'_>, u32>) -> Option<Spared> {
+        let (shape, settings) = (&pod.shape, self.input.settings);
+        if pod.terminal {
+            return Some(Spared::Terminal);
+        }
+        if pod.terminating {
+            return Some(Spared::Terminating);
+        }
+        if shape.mirror {
+            return Some(Spared::Mirror);
+        }
+        let Some(controller) = &shape.controller else { return Some(Spared::NotControlled) };
+        match (controller.workload.group.as_str(), controller.workload.kind.as_str()) {
+            ("", "Node") => return Some(Spared::Static),
+            // Those of OpenKruise too.
+            (_, "DaemonSet") => return Some(Spared::DaemonSet),
+            _ => {}
+        }
+        if shape.priority >= CRITICAL {
+            return Some(Spared::Critical(shape.priority));
+        }
+        if settings.excluded_namespaces.contains(pod.namespace().as_ref()) {
+            return Some(Spared::Namespace);
+        }
+        if let Some(key) = shape.stays.first() {
+            return Some(Spared::Annotation(key));
+        }
+        if !settings.evict_local_storage
+            && let Some(volume) = items(shape.spec.0.get("volumes")).iter().find(|volume| is_local(volume))
+        {
+            return Some(Spared::LocalStorage(text(volume, "name").to_owned()));
+        }
+        let since = pod.bound.max(pod.created);
+        let age = (since > 0).then(|| self.input.now.saturating_sub(since) / SECOND);
+        if age.is_none_or(|age| age < settings.minimum_age) {
+            return Some(Spared::TooYoung(age));
+        }
+        let ready = owner_key(pod).and_then(|key| ready.get(&key)).copied().unwrap_or(0);
+        if ready <= settings.min_replicas {
+            return Some(Spared::FewReplicas { ready, min: settings.min_replicas });
+        }
+        self.cooldowns.get(shape.workload.to_string().as_str()).map(|left| Spared::Cooldown(*left))
+    }
+
+    /// Where a pod could go.
+    fn judge(&self, pod: &'a Arc<PlacedPod>, fitter: &mut Fitter<'a>) -> Result<Move, Spared> {
+        if !fitter.allows_another(pod, self.input.nodes) {
+            return Err(Spared::BoundToNode);
+        }
+        let uses = (self.input.usage)(pod).ok_or(Spared::UsageUnknown)?;
+        let Some(part) = self.part_on(uses, fitter.source.capacity()) else {
+            return Err(Spared::UsageUnknown);
+        };
+        if part < self.excess * NEXT_TO_NOTHING {
+            return Err(Spared::UsesNothing);
+        }
+        let mut claims = Vec::new();
+        for claim in claims_of(pod) {
+            match self.input.claims.get(&(Arc::clone(pod.namespace()), Box::from(claim))) {
+                None => return Err(Spared::VolumeNotRead(claim.to_owned())),
+                Some(Claim::Here) => return Err(Spared::LocalVolume(claim.to_owned())),
+                Some(Claim::Unknown(why)) => {
+                    return Err(Spared::VolumeUnknown { claim: claim.to_owned(), why: why.clone() });
+                }
+                Some(found) => claims.push(found),
+            }
+        }
+        let accepts = |target: &Target<'a>| {
+            let more = self.part_on(uses, target.node.capacity()).ok_or(Misfit::Capacity)?;
+            if self.is_too_much(target, more, part) { Err(Misfit::Maximum) } else { Ok(()) }
+        };
+        let target = fitter.target(pod, &claims, self.targets, accepts).map_err(Spared::NoTarget)?;
+        Ok(Move {
+            pod: PodName::of(pod),
+            uid: Arc::clone(&pod.uid),
+            workload: pod.shape.workload.clone(),
+            priority: pod.shape.priority,
+            qos: pod.shape.qos,
+            uses,
+            part,
+            share: share(uses, fitter.source.capacity()),
+            target: Arc::clone(&target.node.facts.name),
+        })
+    }
+
+    /// Whether a target would be the busiest node then, or be too busy itself.
+    fn is_too_much(&self, target: &Target<'_>, more: f64, less: f64) -> bool {
+        let then = target.expected + more;
+        let name = target.node.facts.name.as_ref();
+        let others = self.busiest.iter().flatten().find(|(other, _)| *other != name).map(|(_, busy)| *busy);
+        let busiest = others.unwrap_or(0.0).max(self.expected - less);
+        then > busiest || then - self.mean > self.input.settings.threshold
+    }
+
+    fn part(&self, pod: &PlacedPod) -> f64 {
+        let source = self.input.nodes.iter().find(|node| pod.node.as_ref() == Some(&node.facts.name));
+        let uses = (self.input.usage)(pod).unwrap_or_default();
+        source.and_then(|source| self.part_on(uses, source.capacity())).unwrap_or(0.0)
+    }
+
+    /// How much of a node's business what a pod uses is there.
+    fn part_on(&self, uses: Figures, capacity: Option<[f64; 2]>) -> Option<f64> {
+        let [cpu, memory] = capacity.map(|capacity| share(uses, Some(capacity)))?;
+        Some(self.parts[0] * cpu + self.parts[1] * memory)
+    }
+
+    /// How many pods of the owners of the source's pods are ready, on all nodes.
+    fn ready_by_owner(&self, fitter: &Fitter<'a>) -> HashMap<OwnerKey<'a>, u32> {
+        let on_source = self.input.pods.on(&fitter.source.facts.name).map_or(&[][..], |on| on.pods());
+        let mut ready: HashMap<OwnerKey<'a>, u32> =
+            on_source.iter().filter_map(|pod| Some((owner_key(pod)?, 0))).collect();
+        for node in self.input.nodes {
+            for pod in self.input.pods.on(&node.facts.name).map_or(&[][..], |on| on.pods()) {
+                if pod.ready
+                    && !pod.terminating
+                    && let Some(count) = owner_key(pod).and_then(|key| ready.get_mut(&key))
+                {
+                    *count += 1;
+                }
+            }
+        }
+        ready
+    }
+}
+
+/// Namespace, kind, name and uid of a controller.
+type OwnerKey<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+fn owner_key(pod: &PlacedPod) -> Option<OwnerKey<'_>> {
+    let controller = pod.shape.controller.as_ref()?;
+    let workload = &controller.workload;
+    Some((pod.namespace(), &workload.kind, &workload.name, &controller.uid))
+}
+
+/// Shares of a node's CPU and memory.
+fn share(uses: Figures, capacity: Option<[f64; 2]>) -> [f64; 2] {
+    let of = |uses: f64, all: f64| if all > 0.0 { (uses / all).clamp(0.0, 1.0) } else { 0.0 };
+    capacity.map_or([0.0, 0.0], |[cpu, memory]| [of(uses.cpu, cpu), of(uses.memory, memory)])
+}
+
+/// Whether what is in a volume is lost with the pod.
+fn is_local(volume: &Json<'_>) -> bool {
+    ["emptyDir", "hostPath", "ephemeral"]
+        .iter()
+        .any(|kind| volume.get(kind).is_some_and(|kind| !kind.is_null()))
+}
+
+/// The claims that a pod names. Those that are made for the pod alone go with it.
+fn claims_of(pod: &PlacedPod) -> impl Iterator<Item = &str> {
+    let volumes = items(pod.shape.spec.0.get("volumes")).iter();
+    volumes.filter_map(|volume| volume.get("persistentVolumeClaim")?.get("claimName")?.as_str())
+}

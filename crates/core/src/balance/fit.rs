@@ -1,0 +1,138 @@
+//! Whether a pod fits on a node. What cannot be shown to fit does not.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::balance::claims::Claim;
+use crate::balance::constraints::{Constraints, Templates, allowed, tolerations};
+use crate::balance::node::BalanceNode;
+use crate::balance::selector::{items, node_terms, text, untolerated};
+use crate::balance::spared::Misfit;
+use crate::placement::{Placed, PlacedPod, PlacedShape};
+use crate::pod::Json;
+use crate::quota::{Amounts, PODS};
+
+/// A node that pods may be moved to.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) node: &'a BalanceNode,
+    /// How busy it is expected to be.
+    pub(super) expected: f64,
+    /// What is free of it, and which host ports are taken.
+    taken: OnceCell<(Amounts, BTreeSet<(String, String)>)>,
+}
+
+/// What is known for the pods of one source.
+#[derive(Debug)]
+pub(super) struct Fitter<'a> {
+    pub(super) source: &'a BalanceNode,
+    pods: &'a Placed,
+    templates: Templates<'a>,
+    constraints: HashMap<*const PlacedShape, Constraints<'a>>,
+    elsewhere: HashMap<*const PlacedShape, bool>,
+}
+
+impl<'a> Target<'a> {
+    pub(super) const fn new(node: &'a BalanceNode, expected: f64) -> Self {
+        Self { node, expected, taken: OnceCell::new() }
+    }
+
+    fn taken(&self, pods: &Placed) -> &(Amounts, BTreeSet<(String, String)>) {
+        self.taken.get_or_init(|| {
+            let mut free = self.node.facts.allocatable.clone();
+            let mut ports = BTreeSet::new();
+            for pod in pods.on(&self.node.facts.name).map_or(&[][..], |on| on.pods()) {
+                free.subtract(&pod.shape.requests);
+                ports.extend(host_ports(&pod.shape));
+            }
+            (free, ports)
+        })
+    }
+}
+
+/// Port and protocol. The address is not looked at: the same port on two addresses is rare.
+fn host_ports(shape: &PlacedShape) -> impl Iterator<Item = (String, String)> {
+    items(shape.spec.0.get("hostPorts")).iter().map(|port| {
+        let protocol = text(port, "protocol");
+        let protocol = if protocol.is_empty() { "TCP" } else { protocol };
+        (port.get("hostPort").map(Json::to_string).unwrap_or_default(), protocol.to_owned())
+    })
+}
+
+impl<'a> Fitter<'a> {
+    pub(super) fn new(source: &'a BalanceNode, nodes: &'a [BalanceNode], pods: &'a Placed) -> Self {
+        Self {
+            source,
+            pods,
+            templates: Templates::of(nodes, pods),
+            constraints: HashMap::new(),
+            elsewhere: HashMap::new(),
+        }
+    }
+
+    /// Whether node selector and required affinity allow a node other than the source.
+    pub(super) fn allows_another(&mut self, pod: &'a PlacedPod, nodes: &[BalanceNode]) -> bool {
+        let source = &self.source.facts.name;
+        *self.elsewhere.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
+            nodes.iter().any(|node| node.facts.name != *source && allowed(&pod.shape, node))
+        })
+    }
+
+    /// The first of the targets that a pod fits on and that `accepts` it; else how many are out of the question why.
+    pub(super) fn target<'t>(
+        &mut self,
+        pod: &'a PlacedPod,
+        claims: &[&Claim],
+        targets: &'t [Target<'a>],
+        accepts: impl Fn(&Target<'a>) -> Result<(), Misfit>,
+    ) -> Result<&'t Target<'a>, BTreeMap<Misfit, usize>> {
+        let source = self.source.facts.name.as_ref();
+        let constraints = self
+            .constraints
+            .entry(Arc::as_ptr(&pod.shape))
+            .or_insert_with(|| self.templates.constraints(&pod.shape, source));
+        let mut misfits = BTreeMap::new();
+        for target in targets {
+            let fits = on_node(pod, claims, target, self.pods)
+                .and_then(|()| constraints.misfit(target.node).map_or(Ok(()), Err))
+                .and_then(|()| accepts(target));
+            match fits {
+                Ok(()) => return Ok(target),
+                Err(misfit) => *misfits.entry(misfit).or_default() += 1,
+            }
+        }
+        Err(misfits)
+    }
+}
+
+/// Whether a pod fits on a node, as far as the node alone decides.
+fn on_node(pod: &PlacedPod, claims: &[&Claim], target: &Target<'_>, pods: &Placed) -> Result<(), Misfit> {
+    let (node, shape) = (target.node, &pod.shape);
+    let (free, ports) = target.taken(pods);
+    // Manifests that people write often do not say how many pods a node takes.
+    let counts = |name: &str| name != PODS || node.facts.allocatable.get(PODS).is_some();
+    let lacking = shape.requests.iter().find(|(name, asked)| counts(name) && *asked > free.of(name));
+    if let Some((name, _)) = lacking {
+        return Err(Misfit::Requests(Arc::clone(name)));
+    }
+    if !allowed(shape, node) {
+        return Err(Misfit::Affinity);
+    }
+    if let Some(taint) = untolerated(&node.facts.taints, tolerations(shape)) {
+        return Err(Misfit::Taint(taint.key.clone()));
+    }
+    if host_ports(shape).any(|port| ports.contains(&port)) {
+        return Err(Misfit::HostPort);
+    }
+    if !items(shape.spec.0.get("resourceClaims")).is_empty() {
+        return Err(Misfit::Device);
+    }
+    let labels = |key: &str| node.label(key);
+    let reaches = |claim: &&Claim| match claim {
+        Claim::Everywhere => true,
+        Claim::On(required) => node_terms(&required.0, &node.facts.name, &labels),
+        Claim::Here | Claim::Unknown(_) => false,
+    };
+    if claims.iter().all(reaches) { Ok(()) } else { Err(Misfit::Volume) }
+}

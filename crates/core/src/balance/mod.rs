@@ -1,0 +1,227 @@
+//! Which pod should leave the node that is busiest by real load.
+//!
+//! [`plan`] is a pure function of what is known: the leader asks it each minute, `plimsoll balance plan` asks it about
+//! files. What one round must know of those before it is in [`State`].
+//!
+//! ```text
+//! nodes with their load -> how busy each is, the mean -> the source: too busy for some rounds in a row
+//!                                                     -> targets: not busy, and not flooded
+//! pods of the source -> who may go at all -> who fits on a target -> in which order
+//! ```
+//!
+//! Evicting is somebody else's work, and so is finding the pod a new node: the scheduler does, by scores that make the
+//! source the last choice. A pod that cannot be shown to fit elsewhere is not touched.
+
+mod candidates;
+mod claims;
+mod constraints;
+mod fit;
+mod node;
+mod round;
+mod selector;
+mod settings;
+mod spared;
+mod state;
+mod usage;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::claims::{Claim, Claims};
+pub use self::node::{BalanceNode, NodeFacts, Taint};
+pub use self::round::{Move, NodeView, PodName, Round, Verdict};
+pub use self::settings::BalanceSettings;
+pub use self::spared::{Misfit, Spared};
+pub use self::state::{PastEviction, State};
+
+use self::candidates::Search;
+use self::fit::{Fitter, Target};
+use self::usage::{NodeUsage, Usages, count, usages};
+use crate::placement::{Figures, LoadSettings, Placed, PlacedPod};
+
+/// With fewer nodes a mean says nothing.
+const LEAST_NODES: usize = 3;
+/// The least share of the nodes that must have fresh load.
+const LEAST_FRESH: f64 = 0.8;
+
+/// What a round is planned from.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// All nodes, in any order.
+    pub nodes: &'a [BalanceNode],
+    /// All pods.
+    pub pods: &'a Placed,
+    /// What a pod uses: cores and bytes. `None`: nobody knows; it stays.
+    pub usage: &'a dyn Fn(&PlacedPod) -> Option<Figures>,
+    /// What is known of claims.
+    pub claims: &'a Claims,
+    /// By which windows and metrics nodes are busy.
+    pub load: &'a LoadSettings,
+    /// What an operator decided.
+    pub settings: &'a BalanceSettings,
+    /// Nanoseconds since 1970.
+    pub now: i64,
+}
+
+impl fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("nodes", &self.nodes.len())
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One round: what should be evicted, and why everything else stays.
+pub fn plan(input: &Input<'_>, state: &State) -> Round {
+    let mut state = state.clone();
+    state.forget(input.settings, input.load, input.now);
+    state.note_lost(input.nodes, input.now);
+    let mut round = Round {
+        state,
+        now: input.now,
+        nodes: Vec::new(),
+        mean: 0.0,
+        verdict: Verdict::Balanced,
+        source: None,
+        excess: 0.0,
+        candidates: Vec::new(),
+        spared: Vec::new(),
+        unread: Vec::new(),
+    };
+    round.verdict = round.run(input);
+    round
+}
+
+impl Round {
+    fn run(&mut self, input: &Input<'_>) -> Verdict {
+        let taking_part = || input.nodes.iter().filter(|node| node.takes_part());
+        let mut fresh: Vec<&BalanceNode> = taking_part().filter(|node| node.is_fresh(input.load)).collect();
+        fresh.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        let (fresh_nodes, of) = (fresh.len(), taking_part().count());
+        let is_few = fresh_nodes < LEAST_NODES;
+        if is_few || count(fresh_nodes) < LEAST_FRESH * count(of) {
+            // In a row means without a gap.
+            self.state.hot.clear();
+            return if is_few {
+                Verdict::FewNodes { fresh: fresh_nodes, of }
+            } else {
+                Verdict::Stale { fresh: fresh_nodes, of }
+            };
+        }
+        let usages = usages(&fresh, &self.state, input.load);
+        self.note_busy(&usages, input.settings);
+        if !input.pods.is_complete() {
+            return Verdict::PodsUnknown;
+        }
+        if let Some((node, at)) = &self.state.lost {
+            let ago = input.now.saturating_sub(*at) / 1_000_000_000;
+            if ago < input.settings.node_lost {
+                return Verdict::NodeLost { node: Arc::clone(node), ago };
+            }
+        }
+        let active = |view: &&NodeView| self.state.hot.get(&view.name).is_some_and(|hot| hot.active);
+        let Some(source) = self.nodes.iter().find(active).cloned() else {
+            let waiting = self.nodes.iter().find(|view| view.rounds > 0);
+            return waiting.map_or(Verdict::Balanced, |view| Verdict::Waiting {
+                node: Arc::clone(&view.name),
+                rounds: view.rounds,
+                of: input.settings.rounds.max(1),
+            });
+        };
+        self.source = Some(source.clone());
+        self.excess = source.deviation - input.settings.threshold / 2.0;
+        let evictions = self.state.last_hour(input.now);
+        if evictions >= input.settings.evictions_per_hour {
+            return Verdict::Capped { evictions };
+        }
+        if !self.nodes.iter().any(|view| view.is_target) {
+            return Verdict::NoTarget { node: source.name };
+        }
+        self.search(input, &usages, &source);
+        if self.candidates.is_empty() {
+            Verdict::NoCandidate { node: source.name }
+        } else {
+            Verdict::Evict { node: source.name }
+        }
+    }
+
+    /// How busy each node is, for how long, and which have room.
+    fn note_busy(&mut self, usages: &Usages<'_>, settings: &BalanceSettings) {
+        self.mean = usages.mean;
+        let mut hot = std::collections::BTreeMap::new();
+        for usage in &usages.nodes {
+            let name = &usage.node.facts.name;
+            let deviation = usage.settled - usages.mean;
+            let before = self.state.hot.get(name).copied().unwrap_or_default();
+            let now = if deviation > settings.threshold {
+                let rounds = before.rounds.saturating_add(1);
+                Some(state::Hot { rounds, active: before.active || rounds >= settings.rounds })
+            } else {
+                Some(before).filter(|hot| hot.active && deviation > settings.threshold / 2.0)
+            };
+            hot.extend(now.map(|hot| (Arc::clone(name), hot)));
+            self.nodes.push(NodeView {
+                name: Arc::clone(name),
+                usage: usage.settled,
+                expected: usage.expected,
+                deviation,
+                rounds: now.map_or(0, |hot| hot.rounds),
+                is_target: is_target(usage, usages.mean, settings),
+            });
+        }
+        self.state.hot = hot;
+        // Nodes come by name, so that of those that are equally busy the first one by name is first.
+        self.nodes.sort_by(|a, b| b.usage.total_cmp(&a.usage));
+    }
+
+    fn search<'a>(&mut self, input: &Input<'a>, usages: &Usages<'a>, source: &NodeView) {
+        let Some(from) = input.nodes.iter().find(|node| node.facts.name == source.name) else { return };
+        let mut targets: Vec<Target<'a>> = usages
+            .nodes
+            .iter()
+            .filter(|usage| is_target(usage, usages.mean, input.settings))
+            .map(|usage| Target::new(usage.node, usage.expected))
+            .collect();
+        targets.sort_by(|a, b| a.expected.total_cmp(&b.expected));
+        let mut others: Vec<&NodeUsage<'a>> =
+            usages.nodes.iter().filter(|usage| usage.node.facts.name != source.name).collect();
+        others.sort_by(|a, b| b.expected.total_cmp(&a.expected));
+        let busy =
+            |index: usize| others.get(index).map(|usage| (usage.node.facts.name.as_ref(), usage.expected));
+        let mut fitter = Fitter::new(from, input.nodes, input.pods);
+        let cooldowns = self.state.cooldowns(input.settings, input.now);
+        let search = Search {
+            input,
+            expected: source.expected,
+            excess: self.excess,
+            mean: usages.mean,
+            busiest: [busy(0), busy(1)],
+            parts: usages.parts,
+            cooldowns: &cooldowns,
+            targets: &targets,
+        };
+        let found = search.run(&mut fitter);
+        (self.candidates, self.spared, self.unread) = (found.moves, found.spared, found.unread);
+    }
+}
+
+fn is_target(usage: &NodeUsage<'_>, mean: f64, settings: &BalanceSettings) -> bool {
+    usage.expected - mean < -settings.threshold / 2.0 && !usage.node.hot_spot
+}
+
+impl State {
+    /// Notes whether a node was lost since the last round: it was ready, and is not any more, or is gone.
+    fn note_lost(&mut self, nodes: &[BalanceNode], now: i64) {
+        let ready: BTreeSet<Arc<str>> =
+            nodes.iter().filter(|node| node.facts.ready).map(|node| Arc::clone(&node.facts.name)).collect();
+        let lost = match &self.ready {
+            Some(before) => before.difference(&ready).next().cloned(),
+            // Since when is not known.
+            None => nodes.iter().find(|node| !node.facts.ready).map(|node| Arc::clone(&node.facts.name)),
+        };
+        self.lost = lost.map(|node| (node, now)).or(self.lost.take());
+        self.ready = Some(ready);
+    }
+}
