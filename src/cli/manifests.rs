@@ -1,5 +1,7 @@
 //! `plimsoll manifests`: what is installed in a cluster.
 
+mod scheduler;
+
 use super::{CliError, Context, Exit, examples};
 use crate::crd;
 
@@ -7,6 +9,7 @@ use crate::crd;
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "install the kinds that Plimsoll reads" => "plimsoll manifests crds | kubectl apply --server-side -f -",
+    "a configuration of kube-scheduler that asks Plimsoll" => "plimsoll manifests scheduler --filter",
 ))]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -26,15 +29,17 @@ enum Command {
         #[arg(long)]
         resource_flavor: bool,
     },
+    Scheduler(Box<scheduler::Args>),
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    match args.command {
+    match &args.command {
         Command::Crds { resource_flavor } => {
-            let text = if resource_flavor { crd::resource_flavor_yaml() } else { crd::yaml() };
+            let text = if *resource_flavor { crd::resource_flavor_yaml() } else { crd::yaml() };
             let text = text.map_err(anyhow::Error::new)?;
             ctx.out.write_all(text.as_bytes())?;
         }
+        Command::Scheduler(args) => scheduler::run(args, ctx)?,
     }
     Ok(Exit::Done)
 }

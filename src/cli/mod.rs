@@ -14,9 +14,11 @@ mod man;
 mod manifests;
 mod mutate;
 mod output;
+mod placement_world;
 mod quota;
 mod recommend;
 mod review;
+mod score;
 mod serve;
 mod simulate;
 mod validate;
@@ -104,6 +106,7 @@ enum Command {
     Simulate(simulate::Args),
     Quota(quota::Args),
     Hpa(hpa::Args),
+    Score(score::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -122,6 +125,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Simulate(args) => simulate::run(&args, ctx),
         Command::Quota(args) => quota::run(&args, ctx),
         Command::Hpa(args) => hpa::run(&args, ctx),
+        Command::Score(args) => score::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

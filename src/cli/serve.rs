@@ -2,6 +2,7 @@
 
 mod files;
 mod hpa_api;
+mod placement;
 mod process;
 mod tasks;
 
@@ -27,6 +28,7 @@ use crate::config::{
 };
 use crate::hpa::Pods;
 use crate::metrics::{Metrics, ReloadResult};
+use crate::placement::PlacementState;
 use crate::profiles;
 use crate::quota::content::Latest;
 use crate::server::health;
@@ -188,9 +190,12 @@ async fn serve(
     let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
     tasks.spawn("certificates", polling);
 
+    // Without a cluster there is nothing to place.
+    let placement = args.standalone.is_none().then(|| placement::state(&process)).flatten();
     let live = Live {
         settings: Arc::clone(&process.settings),
         snapshots: Arc::clone(snapshots),
+        placement: placement.clone(),
         standalone: args.standalone.is_some(),
         log,
     };
@@ -215,6 +220,9 @@ async fn serve(
         let pods = Pods::default();
         process.keep_autoscalers(client, &pods);
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
+        if let Some(state) = &placement {
+            placement::start(&process, client, state);
+        }
     }
     let api_address = api.map(|(listener, address)| {
         tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
@@ -273,6 +281,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError
 struct Live {
     settings: Arc<ArcSwap<Settings>>,
     snapshots: Arc<Snapshots>,
+    placement: Option<PlacementState>,
     standalone: bool,
     log: LogControl,
 }
@@ -284,6 +293,9 @@ impl Live {
             let config = Arc::clone(&changed.borrow_and_update());
             self.settings.store(Arc::new(settings(&config, self.standalone)));
             self.put_profiles_in_force(&config);
+            if let Some(placement) = &self.placement {
+                placement.settings.store(Arc::new(config.placement.settings.clone()));
+            }
             if let Err(error) = self.log.set_level(&config.log.level) {
                 tracing::error!(%error, "the log level stays as it was");
             }

@@ -16,6 +16,8 @@ pub struct Snapshots {
     writing: Mutex<()>,
     /// Whether every kind was seen once that the keeping of autoscalers needs.
     has_autoscalers: AtomicBool,
+    /// The same of all other kinds.
+    is_complete: AtomicBool,
     metrics: Arc<Metrics>,
 }
 
@@ -44,6 +46,7 @@ impl Snapshots {
             current: Arc::default(),
             writing: Mutex::default(),
             has_autoscalers: AtomicBool::new(false),
+            is_complete: AtomicBool::new(false),
             metrics,
         }
     }
@@ -55,6 +58,15 @@ impl Snapshots {
 
     pub(super) fn note_autoscalers(&self, has: bool) {
         self.has_autoscalers.store(has, Ordering::Release);
+    }
+
+    /// Whether every kind was seen once, but for those that only the keeping of autoscalers needs.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_complete(&self, is: bool) {
+        self.is_complete.store(is, Ordering::Release);
     }
 
     /// What readers load from.

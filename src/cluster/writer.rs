@@ -134,6 +134,7 @@ impl Writer {
         self.metrics.degraded("crd_absent", !absent.is_empty());
         let (later, waiting): (Vec<_>, Vec<_>) =
             of(Progress::Waiting).partition(|kind| kind.part == Part::Hpa);
+        self.snapshots.note_complete(waiting.is_empty());
         self.snapshots.note_autoscalers(later.is_empty() && waiting.is_empty());
         let list =
             |kinds: &[&WatchedKind]| kinds.iter().map(|kind| kind.label).collect::<Vec<_>>().join(", ");

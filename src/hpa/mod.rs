@@ -12,7 +12,6 @@ mod pods;
 pub mod run;
 mod scale;
 mod selector;
-mod shapes;
 mod tell;
 
 pub use self::pods::{Changed, Pods};

@@ -10,12 +10,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use kube::Client;
 use plimsoll_core::hpa::{HpaPod, Shape};
 use plimsoll_core::profile::Selector;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::shapes::Shapes;
 use crate::cluster::{self, ClusterOptions, PodChange};
 use crate::metrics::Metrics;
+use crate::shapes::Shapes;
 
 /// So many changes are taken over at once.
 const BATCH: usize = 1024;
@@ -77,7 +78,7 @@ impl Pods {
     /// Watches the pods of all namespaces and keeps the table until `cancelled`. Then it is empty, and not complete.
     pub async fn follow(&self, client: Client, metrics: Arc<Metrics>, cancelled: CancellationToken) {
         let shapes = Shapes::default();
-        let read = move |pod: &serde_json::Value| shapes.read(pod);
+        let read = move |pod: &Value| read(&shapes, pod);
         let changes = cluster::watch_pods(client, ClusterOptions::default(), metrics, cancelled, read);
         self.take(changes).await;
         self.clear();
@@ -148,6 +149,13 @@ impl Pods {
     fn read(&self) -> RwLockReadGuard<'_, Table> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A pod as the API server has it, with what it shares with others. `None` for what has no name.
+fn read(shapes: &Shapes<Shape>, pod: &Value) -> Option<HpaPod> {
+    let mut pod = HpaPod::read(pod)?;
+    shapes.share(&mut pod.shape, [&mut pod.namespace]);
+    Some(pod)
 }
 
 impl Table {
@@ -226,7 +234,7 @@ impl Changed {
 #[cfg(test)]
 mod tests {
     use plimsoll_core::profile::read_selector;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -234,7 +242,7 @@ mod tests {
     #[derive(Default)]
     struct World {
         table: Table,
-        shapes: Shapes,
+        shapes: Shapes<Shape>,
     }
 
     fn pod(name: &str, cpu: &str) -> Value {
@@ -252,7 +260,7 @@ mod tests {
 
     impl World {
         fn put(&mut self, pod: &Value) {
-            self.table.apply(PodChange::Put(self.shapes.read(pod).unwrap()));
+            self.table.apply(PodChange::Put(read(&self.shapes, pod).unwrap()));
         }
 
         fn gone(&mut self, name: &str, uid: &str) {
@@ -261,7 +269,7 @@ mod tests {
         }
 
         fn list(&mut self, pods: &[Value]) {
-            let pods = pods.iter().map(|pod| self.shapes.read(pod).unwrap()).collect();
+            let pods = pods.iter().map(|pod| read(&self.shapes, pod).unwrap()).collect();
             self.table.apply(PodChange::Listed(pods, None));
         }
 
@@ -316,8 +324,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_asked() {
         let (changes, received) = mpsc::channel(8);
-        let (pods, shapes) = (Pods::default(), Shapes::default());
-        let read = |pod: &Value| shapes.read(pod).unwrap();
+        let (pods, shapes) = (Pods::default(), Shapes::<Shape>::default());
+        let read = |pod: &Value| read(&shapes, pod).unwrap();
         let other = with(pod("db", "1"), "/metadata/labels", "app", json!("db"));
         let away = with(pod("away", "1"), "/metadata", "namespace", json!("other"));
         let ends = with(pod("ends", "1"), "/metadata", "deletionTimestamp", json!("2026-03-01T10:00:00Z"));

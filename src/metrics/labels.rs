@@ -404,3 +404,77 @@ label_values! {
         Error = "error",
     }
 }
+
+label_values! {
+    /// What a request to the scheduler extender asks for.
+    ExtenderVerb {
+        /// Points for nodes.
+        Prioritize = "prioritize",
+        /// Which nodes are too full.
+        Filter = "filter",
+        /// The load of nodes.
+        Watcher = "watcher",
+        /// Whether the load is known.
+        Health = "health",
+        /// Something that is not served here.
+        Other = "other",
+    }
+}
+
+label_values! {
+    /// How a request to the scheduler extender ended.
+    ExtenderOutcome {
+        /// With what was asked for.
+        Ok = "ok",
+        /// Nothing was decided by load: a panic was caught, and all nodes are equal.
+        Equal = "equal",
+        /// It asked for what there is not, or asked wrongly.
+        Refused = "refused",
+        /// The load is not known.
+        Unavailable = "unavailable",
+        /// There were too many at the same time.
+        Shed = "shed",
+        /// A panic was caught.
+        Error = "error",
+    }
+}
+
+label_values! {
+    /// Where the weights of resources for a workload come from.
+    WeightsFrom {
+        /// They are its own.
+        Workload = "workload",
+        /// They are those of its images.
+        Image = "image",
+        /// They are those of the configuration.
+        Default = "default",
+    }
+}
+
+label_values! {
+    /// Which of the pods that placement knows.
+    PlacedState {
+        /// All.
+        All = "all",
+        /// Those that wait for a node, and for nothing else.
+        Pending = "pending",
+    }
+}
+
+label_values! {
+    /// What is written on nodes.
+    NodeWrite {
+        /// The label that tells how loaded it is.
+        Label = "label",
+        /// Annotations in Crane's format.
+        Annotations = "annotations",
+    }
+}
+
+single_label!(PlacedStateLabel, state: PlacedState);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct NodeWriteLabels {
+    pub(super) kind: NodeWrite,
+    pub(super) result: WriteResult,
+}

@@ -3,11 +3,13 @@
 //! One [`Metrics`] is made at start and passed down. Handles of the hot path are resolved once, at registration, so
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
+mod extender;
 mod families;
 mod hpa;
 mod hpa_api;
 mod labels;
 mod listener;
+mod nodes;
 mod process;
 mod quota;
 mod recommender;
@@ -19,6 +21,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use self::extender::ExtenderFamilies;
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
 use self::hpa::HpaFamilies;
 use self::hpa_api::HpaApiFamilies;
@@ -26,11 +29,13 @@ use self::labels::{
     AdmissionLabels, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel, VersionLabel,
 };
 pub use self::labels::{
-    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, HpaOutcome, HpaState, HpaWrite, LedgerWrite,
-    NamespaceRead, Operation, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind,
-    ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError, WriteResult,
+    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb, HpaOutcome, HpaState,
+    HpaWrite, LedgerWrite, NamespaceRead, NodeWrite, Operation, PlacedState, ProfileState, QuotaOutcome,
+    RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError,
+    WeightsFrom, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
+use self::nodes::NodesFamilies;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
@@ -50,6 +55,8 @@ pub struct Metrics {
     quota: QuotaFamilies,
     hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
+    extender: ExtenderFamilies,
+    nodes: NodesFamilies,
 }
 
 impl Metrics {
@@ -70,7 +77,9 @@ impl Metrics {
         let quota = QuotaFamilies::register(r);
         let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api }
+        let extender = ExtenderFamilies::register(r);
+        let nodes = NodesFamilies::register(r);
+        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender, nodes }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,

@@ -11,7 +11,7 @@ use super::limit::BodyMemory;
 use super::status::Refusal;
 
 /// Why there is no body.
-pub(super) enum NoBody {
+pub(crate) enum NoBody {
     /// The request is refused.
     Refused(Refusal),
     /// There is no room for it now; this is how it begins.
@@ -20,7 +20,7 @@ pub(super) enum NoBody {
 
 /// Reads a body to its end. One that says it is too long is not read at all; one that turns out to be is read no
 /// further than that.
-pub(super) async fn read(
+pub(crate) async fn read(
     mut body: Incoming,
     limit: usize,
     timeout: Duration,

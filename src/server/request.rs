@@ -31,7 +31,7 @@ pub(super) fn stage(head: &Parts) -> Result<Stage, Refusal> {
 }
 
 /// Whether the body is said to be JSON; parameters such as `charset=utf-8` are of no matter.
-fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
     let Ok(value) = value.to_str() else { return false };

@@ -11,19 +11,19 @@ pub fn status_reply(code: StatusCode, message: &str) -> super::Reply {
 
 /// A request that is refused before, or instead of, a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) code: StatusCode,
-    pub(super) message: String,
+pub(crate) struct Refusal {
+    pub(crate) code: StatusCode,
+    pub(crate) message: String,
     /// The connection cannot be used again, because the request was not read to its end.
-    pub(super) close: bool,
+    pub(crate) close: bool,
 }
 
 impl Refusal {
-    pub(super) fn new(code: StatusCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: StatusCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), close: false }
     }
 
-    pub(super) fn closing(code: StatusCode, message: impl Into<String>) -> Self {
+    pub(crate) fn closing(code: StatusCode, message: impl Into<String>) -> Self {
         Self { close: true, ..Self::new(code, message) }
     }
 
@@ -38,6 +38,7 @@ impl Refusal {
             StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
             StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
             StatusCode::INTERNAL_SERVER_ERROR => "InternalError",
+            StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             _ => "",
         }
     }
@@ -55,7 +56,7 @@ impl Refusal {
         Bytes::from(status.to_string())
     }
 
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = json(self.code, self.body());
         let headers = response.headers_mut();
         if self.code == StatusCode::METHOD_NOT_ALLOWED {
@@ -73,7 +74,7 @@ impl Refusal {
 }
 
 /// A response with a JSON body.
-pub(super) fn json(code: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+pub(crate) fn json(code: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

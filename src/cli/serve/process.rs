@@ -71,6 +71,7 @@ impl Process {
         let options = ClusterOptions {
             quota: self.config.quota.enabled,
             hpa: self.config.hpa.enabled,
+            placement: self.config.placement.enabled,
             ..ClusterOptions::default()
         };
         let watches = cluster::run(

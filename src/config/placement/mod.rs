@@ -244,7 +244,7 @@ impl LoadClass {
 
 pub(super) fn check(check: &mut Check<'_>, raw: &RawPlacement) -> Placement {
     let noted = check.count_noted();
-    let placement = Placement {
+    let mut placement = Placement {
         enabled: check.flag("placement.enabled", &raw.enabled),
         address: check.address("placement.address", &raw.address),
         certificate: check.optional("placement.certificate", &raw.certificate, Check::file),
@@ -277,6 +277,8 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawPlacement) -> Placement {
             500 * MILLISECOND..=MINUTE,
         ),
     };
+    placement.settings.load.maximum_age =
+        i64::try_from(placement.load.maximum_age.as_secs()).unwrap_or(i64::MAX);
     if check.count_noted() == noted {
         placement.check_together(check);
     }

@@ -7,20 +7,21 @@
 
 mod answer;
 mod client;
+mod containers;
 mod credentials;
 mod error;
 mod history;
 mod queries;
 mod table;
 
-use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use self::answer::Answer;
-pub use self::answer::Labels;
-use self::client::{Client, Query};
+pub(crate) use self::answer::Series;
+pub(crate) use self::client::{Ask, Client};
+pub use self::client::{Query, Subject};
+use self::containers::Containers;
+pub use self::containers::Labels;
 pub use self::error::PrometheusError;
 pub use self::history::Progress;
 use self::queries::{Queries, Template};
@@ -98,14 +99,59 @@ impl PrometheusOptions {
     }
 }
 
+/// Where Prometheus is, who we are to it, and whom we trust.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// `http(s)://host:port[/path]`, to which `/api/v1/query` is added.
+    pub address: String,
+    /// A file with a token that is sent as `Authorization: Bearer`; it is read for each call.
+    pub bearer_token_file: Option<PathBuf>,
+    /// For basic authentication.
+    pub username: Option<String>,
+    /// A file with the password for it; it is read for each call.
+    pub password_file: Option<PathBuf>,
+    /// Authorities to trust instead of the system's, in PEM.
+    pub ca_file: Option<PathBuf>,
+    /// A certificate to show, in PEM, with its chain.
+    pub client_certificate: Option<PathBuf>,
+    /// Its private key, in PEM.
+    pub client_key: Option<PathBuf>,
+    /// Sent with each call, such as `X-Scope-OrgID`.
+    pub headers: Vec<(String, String)>,
+    /// For one call, from connecting to the last byte.
+    pub timeout: Duration,
+}
+
+impl Endpoint {
+    /// One that is called without credentials.
+    pub fn new(address: impl Into<String>) -> Self {
+        PrometheusOptions::new(address).endpoint()
+    }
+}
+
+impl PrometheusOptions {
+    /// What of it says how Prometheus is reached.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            address: self.address.clone(),
+            bearer_token_file: self.bearer_token_file.clone(),
+            username: self.username.clone(),
+            password_file: self.password_file.clone(),
+            ca_file: self.ca_file.clone(),
+            client_certificate: self.client_certificate.clone(),
+            client_key: self.client_key.clone(),
+            headers: self.headers.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
 /// Usage from Prometheus.
 #[derive(Debug)]
 pub struct Prometheus {
     client: Client,
     options: PrometheusOptions,
     queries: Queries,
-    /// Warnings that were logged, so that one that comes with each answer is logged once.
-    warned: Mutex<HashSet<String>>,
 }
 
 impl Prometheus {
@@ -115,11 +161,11 @@ impl Prometheus {
     /// The address or a header cannot be used, or options contradict each other.
     pub fn new(options: PrometheusOptions) -> Result<Self, PrometheusError> {
         let queries = Queries {
-            cpu: Template::new(Query::Cpu, &options.cpu_query)?,
-            memory: Template::new(Query::Memory, &options.memory_query)?,
+            cpu: Template::new(Query::CPU, &options.cpu_query)?,
+            memory: Template::new(Query::MEMORY, &options.memory_query)?,
         };
-        let client = Client::new(&options)?;
-        Ok(Self { client, options, queries, warned: Mutex::default() })
+        let client = Client::new(&options.endpoint())?;
+        Ok(Self { client, options, queries })
     }
 
     /// Asks for the usage at `now`. If one of the queries fails, samples have what the other brought.
@@ -133,13 +179,13 @@ impl Prometheus {
         );
         scan.skipped.add(&cpu_skipped);
         scan.skipped.add(&memory_skipped);
-        let mut table = |result: Result<Table, PrometheusError>, query: Query| {
+        let mut table = |result: Result<Table, PrometheusError>, query: &Query| {
             result.unwrap_or_else(|error| {
                 scan.failures.push(error.failure(query.name()));
                 Table::default()
             })
         };
-        let (cpu, memory) = (table(cpu, Query::Cpu), table(memory, Query::Memory));
+        let (cpu, memory) = (table(cpu, &Query::CPU), table(memory, &Query::MEMORY));
         scan.samples = join(&cpu, &memory, &mut scan.skipped, sink);
         scan
     }
@@ -151,48 +197,31 @@ impl Prometheus {
         skipped: &mut Skipped,
     ) -> Result<Table, PrometheusError> {
         let parameters = [("query", template.whole()), ("time", at.to_owned())];
-        self.ask(template.query, "query", &parameters, INSTANT_BYTES, "vector", skipped).await
+        let query = &template.query;
+        let ask = Ask {
+            query,
+            endpoint: "query",
+            parameters: &parameters,
+            limit: INSTANT_BYTES,
+            expected: "vector",
+        };
+        self.ask(ask, skipped).await
     }
 
     /// One call, to the table of its points.
-    async fn ask(
-        &self,
-        query: Query,
-        endpoint: &str,
-        parameters: &[(&str, String)],
-        limit: usize,
-        expected: &'static str,
-        skipped: &mut Skipped,
-    ) -> Result<Table, PrometheusError> {
-        let body = self.client.call(query, endpoint, parameters, limit).await?;
+    async fn ask(&self, ask: Ask<'_>, skipped: &mut Skipped) -> Result<Table, PrometheusError> {
         let mut table = Table::default();
         let mut counted = Skipped::default();
-        let answer = answer::read(&body, &self.options.labels, &mut table, &mut counted);
-        let answer = answer.map_err(|error| self.client.not_understood(query, &error, &body))?;
-        drop(body);
-        self.warn(query, &answer);
-        self.client.check(query, answer, expected)?;
+        let mut containers =
+            Containers { labels: &self.options.labels, table: &mut table, skipped: &mut counted, points: 0 };
+        self.client.ask(ask, &mut containers).await?;
         skipped.add(&counted);
         Ok(table)
-    }
-
-    fn warn(&self, query: Query, answer: &Answer) {
-        /// Warnings may name what changes each time.
-        const MOST: usize = 100;
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        for warning in &answer.warnings {
-            if warned.len() < MOST && warned.insert(warning.clone()) {
-                tracing::warn!(query = query.name(), warning, "Prometheus warns; what it sent is used");
-            }
-        }
-        for info in &answer.infos {
-            tracing::debug!(query = query.name(), info, "Prometheus remarks");
-        }
     }
 }
 
 impl PrometheusError {
-    fn failure(&self, scope: &str) -> Failure {
+    pub(crate) fn failure(&self, scope: &str) -> Failure {
         Failure { scope: scope.to_owned(), message: self.to_string(), retry_after: self.retry_after() }
     }
 }

@@ -13,6 +13,7 @@ use super::certificates::Authority;
 use super::cluster::Cluster;
 use super::net::free_ports;
 use super::process::Process;
+use super::scheduler;
 use super::tools::Kubectl;
 use super::until;
 use super::wait::until_within;
@@ -89,6 +90,14 @@ impl ControlPlane {
     /// The folder of the programs.
     pub(crate) fn bin(&self) -> &Path {
         &self.bin
+    }
+
+    /// What a further scheduler needs.
+    pub(crate) fn scheduler_setup(&self) -> scheduler::Setup {
+        scheduler::Setup {
+            bin: self.bin.clone(),
+            kubeconfig: self.kubeconfig.with_file_name("scheduler.kubeconfig"),
+        }
     }
 }
 

@@ -40,9 +40,23 @@ impl Process {
 
     /// Asks the process to end (SIGTERM), as a kubelet does.
     pub(crate) fn terminate(&self) -> Result<()> {
+        self.signal("-TERM")
+    }
+
+    /// The process stands still (SIGSTOP): its connections stay open, and nobody answers.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.signal("-STOP")
+    }
+
+    /// The process goes on where it stood still.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.signal("-CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
         let id = self.child.id().to_string();
-        let status = Command::new("kill").args(["-TERM", &id]).status().context("run kill")?;
-        ensure!(status.success(), "kill -TERM {id} ({}): {status}", self.name);
+        let status = Command::new("kill").args([signal, &id]).status().context("run kill")?;
+        ensure!(status.success(), "kill {signal} {id} ({}): {status}", self.name);
         Ok(())
     }
 
@@ -57,6 +71,14 @@ impl Process {
         // Both fail only if the process has ended and was waited for, which is what is wanted.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// The lines of the log that have all of these words.
+    pub(crate) fn lines(&self, words: &[&str]) -> Vec<String> {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().filter(|line| words.iter().all(|word| line.contains(word)));
+        lines.map(str::to_owned).collect()
     }
 
     /// The last lines of the log.

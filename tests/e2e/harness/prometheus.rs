@@ -57,6 +57,16 @@ pub(crate) struct Prometheus {
 impl Prometheus {
     /// Starts one that knows the `past` and looks at `targets` every second, with its data in `dir`.
     pub(crate) async fn start(dir: &Path, past: &Past, targets: &[&ScrapeTarget]) -> Result<Self> {
+        Self::start_every(1, dir, past, targets).await
+    }
+
+    /// [`Prometheus::start`], but it looks after so many seconds each.
+    pub(crate) async fn start_every(
+        seconds: u32,
+        dir: &Path,
+        past: &Past,
+        targets: &[&ScrapeTarget],
+    ) -> Result<Self> {
         let [program, promtool] = tools::prometheus()?;
         fs::create_dir_all(dir)?;
         let data = dir.join(DATA);
@@ -70,7 +80,7 @@ impl Prometheus {
         }
         let targets: Vec<_> = targets.iter().map(|target| target.address.to_string()).collect();
         let config = json!({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "global": {"scrape_interval": format!("{seconds}s"), "scrape_timeout": "1s"},
             "scrape_configs": [{
                 "job_name": "e2e", "honor_labels": true, "static_configs": [{"targets": targets}],
             }],
@@ -205,6 +215,13 @@ impl ScrapeTarget {
     pub(crate) fn grow(&self, series: &str, per_second: f64) {
         self.with(|all| {
             let base = all.get(series).map_or(0.0, |reading| reading.value());
+            all.insert(series.into(), Reading::Counter { base, since: Instant::now(), per_second })
+        });
+    }
+
+    /// A series goes on from `base`, growing so fast.
+    pub(crate) fn grow_from(&self, series: &str, base: f64, per_second: f64) {
+        self.with(|all| {
             all.insert(series.into(), Reading::Counter { base, since: Instant::now(), per_second })
         });
     }

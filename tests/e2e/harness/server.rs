@@ -113,6 +113,27 @@ impl Server {
         self.process.tail()
     }
 
+    /// The lines of its log that have all of these words.
+    pub(crate) fn said(&self, words: &[&str]) -> Vec<String> {
+        self.process.lines(words)
+    }
+
+    /// It stands still: connections stay open, and nobody answers. The Service sends it no more.
+    pub(crate) async fn pause(&self) -> Result<()> {
+        self.process.pause()?;
+        until(format!("{} to be out of service", self.name), async || {
+            Ok((!self.service.routes_to(&self.name)).then_some(()))
+        })
+        .await?;
+        self.service.cut_connections();
+        Ok(())
+    }
+
+    /// It goes on where it stood still.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.process.resume()
+    }
+
     /// What it answers to `GET path` at its address for questions about recommendations.
     pub(crate) async fn ask(&self, path: &str) -> Result<Value> {
         let (code, text) = http_get(self.api, path).await?;

@@ -16,6 +16,7 @@ use super::control_plane::ControlPlane;
 use super::install::{self, Endpoint, NAMESPACE, SERVER_NAME};
 use super::metrics_server::{self, MetricsServer};
 use super::objects::{app, cpu, named, pod, profile};
+use super::scheduler;
 use super::server::{Server, ServerSetup, kubeconfig_of};
 use super::service::Service;
 use super::tools::{self, Kubectl};
@@ -139,6 +140,14 @@ impl World {
         }
         *server = Some(setup.start(&self.cluster).await?);
         Ok(())
+    }
+
+    /// What a scheduler of the scenario's own needs. Nodes of somebody else's cluster cannot be had to oneself.
+    pub(crate) fn scheduler_setup(&self) -> Result<scheduler::Setup> {
+        match self.control_plane.borrow().as_ref() {
+            Some(control_plane) => Ok(control_plane.scheduler_setup()),
+            None => Err(Unsuited("a second scheduler is started beside our own control plane only").into()),
+        }
     }
 
     /// Where metrics-server is asked directly.

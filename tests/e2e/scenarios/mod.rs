@@ -5,6 +5,7 @@ mod hpa;
 mod limit_range;
 mod manifests;
 mod opt_out;
+mod placement;
 mod pods;
 mod profiles;
 mod quota;
@@ -20,6 +21,10 @@ use crate::runner::Scenario;
 use hpa::{
     convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
     restore as hpa_restore, shim as hpa_shim,
+};
+use placement::{
+    load as placement_load, outage as placement_outage, refusals as placement_refusals,
+    spread as placement_spread, wire as placement_wire,
 };
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
@@ -80,6 +85,11 @@ pub(crate) fn all() -> Vec<Scenario> {
         quota_flavors: affinity, refused, scheduled;
         quota_status: used, events, selectors;
         quota_input: large_and_deep;
+        placement_wire: stand_in;
+        placement_load: idle_node, hot_spot, unmeasured, metrics_server;
+        placement_spread: burst, replicas;
+        placement_outage: stopped_and_hanging;
+        placement_refusals: thresholds;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

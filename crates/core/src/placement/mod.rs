@@ -10,21 +10,30 @@
 //! service instances on cloud-native container platforms"; `docs/placement.md` restates both.
 
 mod estimate;
+pub mod extender;
 mod load;
+mod load_file;
+mod mapping;
 mod metric;
 mod placed;
 mod pod;
+mod running;
+mod samples;
 mod score;
 mod settings;
 mod weights;
 
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
+pub use load_file::{LoadFile, workload_key};
+pub use mapping::{KnownNode, KnownNodes};
 pub use metric::{ByMetric, Metric};
 pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
+pub use running::RunningMeans;
+pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, capacity, checked, wanted_metrics};
 pub use score::{
     Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, unseen_part, usages,
 };
@@ -33,5 +42,6 @@ pub use settings::{
     Window,
 };
 pub use weights::{
-    ByResource, ContainerUse, LearntWeights, NodeResource, Weights, WeightsFrom, learn, normalised,
+    ByResource, ContainerUse, ContainerUses, LearntWeights, NodeResource, Weights, WeightsFrom, learn,
+    normalised,
 };

@@ -203,6 +203,13 @@ pub const PLACED_POD: Keep = Keep::Members(&[
     ),
 ]);
 
+impl<'a> Pruned<'a> {
+    /// The parts of a pod that placement reads.
+    pub fn of_placed(pod: &'a Value) -> Self {
+        Self::borrowed_parts(pod, &PLACED_POD)
+    }
+}
+
 /// What of the spec a [`PlacedShape`] keeps.
 const ON_WHICH_NODES: [&str; 7] = [
     "nodeSelector",
@@ -246,7 +253,7 @@ impl PlacedPod {
         if name.is_empty() {
             return None;
         }
-        let shape = PlacedShape::read(&Pruned::kept(pod, &PLACED_POD), objects);
+        let shape = PlacedShape::read(&Pruned::of_placed(pod), objects);
         let conditions = || pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
         let condition = |kind: &str| {
             conditions().find(|condition| {

@@ -95,6 +95,15 @@ pub struct ContainerUse {
     pub local: ByResource<Option<f64>>,
 }
 
+/// What all containers use, at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerUses {
+    /// By container; those of which nothing fresh was measured are not in it.
+    pub containers: Vec<ContainerUse>,
+    /// When it was taken, in nanoseconds since 1970; 0: never.
+    pub taken: i64,
+}
+
 /// Weights that were learnt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LearntWeights {

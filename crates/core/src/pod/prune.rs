@@ -87,6 +87,11 @@ impl<'a> Pruned<'a> {
     pub fn of(pod: &'a Value) -> Self {
         Self(prune_value(pod, &POD))
     }
+
+    /// These parts of an object that is already in memory.
+    pub(crate) fn borrowed_parts(object: &'a Value, keep: &Keep) -> Self {
+        Self(prune_value(object, keep))
+    }
 }
 
 impl Pruned<'static> {

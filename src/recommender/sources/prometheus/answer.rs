@@ -1,12 +1,10 @@
-//! An answer of `/api/v1/query` or `/api/v1/query_range`, read into a [`Table`] without a tree of JSON.
+//! An answer of `/api/v1/query` or `/api/v1/query_range`, read series by series without a tree of JSON.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::table::Table;
-use crate::recommender::sources::Skipped;
 use crate::recommender::sources::scalar::Scalar;
 
 /// Warnings that are kept of one answer, and characters of each.
@@ -15,21 +13,37 @@ const WARNING_CHARS: usize = 200;
 /// Milliseconds beyond which nanoseconds do not fit.
 const MOST_MILLIS: f64 = 9.2e12;
 
-/// Which labels of a series name its container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labels {
-    /// Of the namespace.
-    pub namespace: String,
-    /// Of the pod.
-    pub pod: String,
-    /// Of the container.
-    pub container: String,
+/// What is made of the series of an answer.
+pub(crate) trait Series {
+    /// How many labels of a series are wanted.
+    fn wanted(&self) -> usize;
+
+    /// At which place the value of a label is wanted, if it is.
+    fn place(&self, label: &str) -> Option<usize>;
+
+    /// Takes a point of the series that is being read: nanoseconds since 1970 and a value, of each `None` if it is none.
+    fn point(&mut self, nanos: Option<i64>, value: Option<f64>);
+
+    /// The points that came since the last call belong to the series with these labels, by place; there may be none. An
+    /// empty label is none.
+    fn finish(&mut self, labels: &[Option<Cow<'_, str>>]);
 }
 
-impl Default for Labels {
-    fn default() -> Self {
-        Self { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() }
+/// Nothing of them is wanted.
+pub(super) struct NoSeries;
+
+impl Series for NoSeries {
+    fn wanted(&self) -> usize {
+        0
     }
+
+    fn place(&self, _: &str) -> Option<usize> {
+        None
+    }
+
+    fn point(&mut self, _: Option<i64>, _: Option<f64>) {}
+
+    fn finish(&mut self, _: &[Option<Cow<'_, str>>]) {}
 }
 
 /// What an answer says besides its points.
@@ -49,61 +63,20 @@ pub(crate) struct Answer {
     pub infos: Vec<String>,
 }
 
-/// Reads an answer and adds its points to `table`. Series and points that cannot be used are counted.
+/// Reads an answer and gives its series to `series`.
 ///
 /// # Errors
-/// It is no JSON, or its parts are of other types.
-pub(crate) fn read(
-    body: &[u8],
-    labels: &Labels,
-    table: &mut Table,
-    skipped: &mut Skipped,
-) -> Result<Answer, serde_json::Error> {
+/// It is no JSON, or its parts are of other types. A part of the series may have been given then.
+pub(super) fn read(body: &[u8], series: &mut impl Series) -> Result<Answer, serde_json::Error> {
     let mut answer = Answer::default();
     let mut json = serde_json::Deserializer::from_slice(body);
-    Top { answer: &mut answer, reading: Reading { labels, table, skipped } }.deserialize(&mut json)?;
+    Top { answer: &mut answer, series }.deserialize(&mut json)?;
     json.end()?;
     Ok(answer)
 }
 
-/// The names of a container in a series, as far as they are there.
-#[derive(Debug, Default)]
-struct Names<'a> {
-    namespace: Option<Cow<'a, str>>,
-    pod: Option<Cow<'a, str>>,
-    container: Option<Cow<'a, str>>,
-}
-
-struct Reading<'r> {
-    labels: &'r Labels,
-    table: &'r mut Table,
-    skipped: &'r mut Skipped,
-}
-
-impl Reading<'_> {
-    fn point(&mut self, time: &Scalar<'_>, value: &Scalar<'_>) {
-        let Some(value) = self.skipped.checked(value.number()) else { return };
-        match time.number().and_then(nanos) {
-            Some(nanos) => self.table.push(nanos, value),
-            None => self.skipped.invalid += 1,
-        }
-    }
-
-    fn finish(&mut self, names: &Names<'_>, read: bool) {
-        match (&names.namespace, &names.pod, &names.container) {
-            (Some(namespace), Some(pod), Some(container)) if self.table.pending() > 0 => {
-                self.table.finish(namespace, pod, container);
-            }
-            (Some(_), Some(_), Some(_)) => {
-                // Points that were there and could not be used are counted already.
-                self.skipped.no_value += u64::from(!read);
-            }
-            _ => {
-                self.table.abandon();
-                self.skipped.missing_labels += 1;
-            }
-        }
-    }
+fn point(series: &mut impl Series, (time, value): (Scalar<'_>, Scalar<'_>)) {
+    series.point(time.number().and_then(nanos), value.number());
 }
 
 /// Seconds since 1970 to nanoseconds. Prometheus counts milliseconds, and writes them as seconds.
@@ -113,12 +86,12 @@ fn nanos(seconds: f64) -> Option<i64> {
     (millis.abs() < MOST_MILLIS).then(|| millis as i64 * 1_000_000)
 }
 
-struct Top<'a, 'r> {
+struct Top<'a, S> {
     answer: &'a mut Answer,
-    reading: Reading<'r>,
+    series: &'a mut S,
 }
 
-impl<'de> DeserializeSeed<'de> for Top<'_, '_> {
+impl<'de, S: Series> DeserializeSeed<'de> for Top<'_, S> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -126,14 +99,14 @@ impl<'de> DeserializeSeed<'de> for Top<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Top<'_, '_> {
+impl<'de, S: Series> Visitor<'de> for Top<'_, S> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an answer of Prometheus")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<Scalar<'de>>()? {
             let mut text =
                 || map.next_value::<Scalar<'de>>().map(|text| text.into_text().map(Cow::into_owned));
@@ -145,7 +118,7 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
                 Some("infos") => map.next_value_seed(Texts(&mut self.answer.infos))?,
                 Some("data") => {
                     let result_type = &mut self.answer.result_type;
-                    map.next_value_seed(Data { result_type, reading: &mut self.reading })?;
+                    map.next_value_seed(Data { result_type, series: &mut *self.series })?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -189,12 +162,12 @@ impl<'de> Visitor<'de> for Texts<'_> {
 }
 
 /// `{"resultType": .., "result": [..]}`
-struct Data<'a, 'r> {
+struct Data<'a, S> {
     result_type: &'a mut Option<String>,
-    reading: &'a mut Reading<'r>,
+    series: &'a mut S,
 }
 
-impl<'de> DeserializeSeed<'de> for Data<'_, '_> {
+impl<'de, S: Series> DeserializeSeed<'de> for Data<'_, S> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -202,7 +175,7 @@ impl<'de> DeserializeSeed<'de> for Data<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Data<'_, '_> {
+impl<'de, S: Series> Visitor<'de> for Data<'_, S> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,7 +194,7 @@ impl<'de> Visitor<'de> for Data<'_, '_> {
                 }
                 // Scalars and strings are no lists of series; that they are not wanted is said elsewhere.
                 (Some("result"), None | Some("vector" | "matrix")) => {
-                    map.next_value_seed(AllSeries(self.reading))?;
+                    map.next_value_seed(AllSeries(&mut *self.series))?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -232,9 +205,9 @@ impl<'de> Visitor<'de> for Data<'_, '_> {
     }
 }
 
-struct AllSeries<'a, 'r>(&'a mut Reading<'r>);
+struct AllSeries<'a, S>(&'a mut S);
 
-impl<'de> DeserializeSeed<'de> for AllSeries<'_, '_> {
+impl<'de, S: Series> DeserializeSeed<'de> for AllSeries<'_, S> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -242,7 +215,7 @@ impl<'de> DeserializeSeed<'de> for AllSeries<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for AllSeries<'_, '_> {
+impl<'de, S: Series> Visitor<'de> for AllSeries<'_, S> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -254,15 +227,15 @@ impl<'de> Visitor<'de> for AllSeries<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(OneSeries(self.0))?.is_some() {}
+        while seq.next_element_seed(OneSeries(&mut *self.0))?.is_some() {}
         Ok(())
     }
 }
 
 /// `{"metric": {..}, "value": [..]}` or `{"metric": {..}, "values": [[..], ..]}`, in any order.
-struct OneSeries<'a, 'r>(&'a mut Reading<'r>);
+struct OneSeries<'a, S>(&'a mut S);
 
-impl<'de> DeserializeSeed<'de> for OneSeries<'_, '_> {
+impl<'de, S: Series> DeserializeSeed<'de> for OneSeries<'_, S> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -270,7 +243,7 @@ impl<'de> DeserializeSeed<'de> for OneSeries<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for OneSeries<'_, '_> {
+impl<'de, S: Series> Visitor<'de> for OneSeries<'_, S> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -278,91 +251,79 @@ impl<'de> Visitor<'de> for OneSeries<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut names = Names::default();
-        let mut points = 0;
+        let mut labels = Vec::new();
         while let Some(key) = map.next_key::<Scalar<'de>>()? {
             match key.text() {
-                Some("metric") => names = map.next_value_seed(Metric(self.0.labels))?,
-                Some("value") => {
-                    let (time, value) = map.next_value::<(Scalar<'de>, Scalar<'de>)>()?;
-                    self.0.point(&time, &value);
-                    points += 1;
-                }
-                Some("values") => points += map.next_value_seed(Points(self.0))?,
+                Some("metric") => labels = map.next_value_seed(Metric(&*self.0))?,
+                Some("value") => point(self.0, map.next_value()?),
+                Some("values") => map.next_value_seed(Points(&mut *self.0))?,
                 // Among others, native histograms.
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        self.0.finish(&names, points > 0);
+        labels.resize(self.0.wanted(), None);
+        self.0.finish(&labels);
         Ok(())
     }
 }
 
 /// The labels of a series.
-struct Metric<'r>(&'r Labels);
+struct Metric<'a, S>(&'a S);
 
-impl<'de> DeserializeSeed<'de> for Metric<'_> {
-    type Value = Names<'de>;
+impl<'de, S: Series> DeserializeSeed<'de> for Metric<'_, S> {
+    type Value = Vec<Option<Cow<'de, str>>>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Names<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Metric<'_> {
-    type Value = Names<'de>;
+impl<'de, S: Series> Visitor<'de> for Metric<'_, S> {
+    type Value = Vec<Option<Cow<'de, str>>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the labels of a series")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names<'de>, A::Error> {
-        let mut names = Names::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut labels = vec![None; self.0.wanted()];
         while let Some(key) = map.next_key::<Scalar<'de>>()? {
-            let key = key.text().unwrap_or_default();
-            let name = if key == self.0.namespace {
-                &mut names.namespace
-            } else if key == self.0.pod {
-                &mut names.pod
-            } else if key == self.0.container {
-                &mut names.container
-            } else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            *name = map.next_value::<Scalar<'de>>()?.into_text();
+            match self.0.place(key.text().unwrap_or_default()).and_then(|place| labels.get_mut(place)) {
+                Some(label) => *label = map.next_value::<Scalar<'de>>()?.into_text(),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
         }
-        Ok(names)
+        Ok(labels)
     }
 }
 
-/// The points of a range; the result is their number.
-struct Points<'a, 'r>(&'a mut Reading<'r>);
+/// The points of a range.
+struct Points<'a, S>(&'a mut S);
 
-impl<'de> DeserializeSeed<'de> for Points<'_, '_> {
-    type Value = usize;
+impl<'de, S: Series> DeserializeSeed<'de> for Points<'_, S> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
-impl<'de> Visitor<'de> for Points<'_, '_> {
-    type Value = usize;
+impl<'de, S: Series> Visitor<'de> for Points<'_, S> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of points")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<usize, A::Error> {
-        let mut count = 0;
-        while let Some((time, value)) = seq.next_element::<(Scalar<'de>, Scalar<'de>)>()? {
-            self.0.point(&time, &value);
-            count += 1;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(read) = seq.next_element()? {
+            point(self.0, read);
         }
-        Ok(count)
+        Ok(())
     }
 }
 
@@ -372,14 +333,19 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::table::join;
+    use super::super::containers::{Containers, Labels};
+    use super::super::table::{Table, join};
     use super::*;
-    use crate::recommender::sources::Sample;
+    use crate::recommender::sources::{Sample, Skipped};
+
+    fn read(text: &[u8], table: &mut Table, skipped: &mut Skipped) -> Result<Answer, serde_json::Error> {
+        super::read(text, &mut Containers { labels: &Labels::default(), table, skipped, points: 0 })
+    }
 
     /// A pod's number, and its points in milliseconds and values.
-    type Series = (u8, Vec<(i64, f64)>);
+    type Written = (u8, Vec<(i64, f64)>);
 
-    fn written(series: &[Series]) -> String {
+    fn written(series: &[Written]) -> String {
         let mut text = r#"{"status":"success","data":{"resultType":"matrix","result":["#.to_owned();
         for (n, (pod, points)) in series.iter().enumerate() {
             let comma = if n == 0 { "" } else { "," };
@@ -397,7 +363,7 @@ mod tests {
         text
     }
 
-    fn any_answer() -> impl Strategy<Value = Vec<Series>> {
+    fn any_answer() -> impl Strategy<Value = Vec<Written>> {
         let value = prop_oneof![0.0..1e12_f64, Just(0.0), Just(f64::NAN), Just(f64::INFINITY), -10.0..0.0];
         let points = prop::collection::vec((0..2_000_000_000_000_i64, value), 0..8);
         prop::collection::vec((any::<u8>(), points), 0..6)
@@ -424,7 +390,7 @@ mod tests {
         #[test]
         fn points_are_read_exactly(series in any_answer()) {
             let (mut table, mut skipped) = (Table::default(), Skipped::default());
-            let answer = read(written(&series).as_bytes(), &Labels::default(), &mut table, &mut skipped).unwrap();
+            let answer = read(written(&series).as_bytes(), &mut table, &mut skipped).unwrap();
             prop_assert_eq!(answer.result_type.as_deref(), Some("matrix"));
             let mut samples = 0;
             let mut all_known = true;
@@ -450,7 +416,7 @@ mod tests {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of it")]
             let part = (text.len() as f64 * part) as usize;
             let (mut table, mut skipped) = (Table::default(), Skipped::default());
-            prop_assert!(read(&text.as_bytes()[..part], &Labels::default(), &mut table, &mut skipped).is_err());
+            prop_assert!(read(&text.as_bytes()[..part], &mut table, &mut skipped).is_err());
         }
     }
 }

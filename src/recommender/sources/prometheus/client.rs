@@ -1,5 +1,7 @@
 //! One call to the HTTP API.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +17,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
-use super::answer::{self, Answer, Labels};
+use super::answer::{self, Answer, NoSeries, Series};
 use super::credentials::{Credentials, Secrets, TlsFiles};
-use super::table::Table;
-use super::{PrometheusError, PrometheusOptions};
-use crate::recommender::sources::Skipped;
+use super::{Endpoint, PrometheusError};
 use crate::recommender::sources::body::{NoBody, causes, collect, collect_error, excerpt, retry_after};
 
 /// How long a TCP connection may take to be made.
@@ -32,32 +32,74 @@ const LONGEST_URL: usize = 4096;
 
 type Http = HyperClient<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// What is asked for.
+/// What is asked for, as messages name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    name: Cow<'static, str>,
+    subject: Subject,
+}
+
+/// What each series of an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Query {
-    /// CPU usage.
-    Cpu,
-    /// The working set.
-    Memory,
+pub enum Subject {
+    /// A container of a pod.
+    Container,
+    /// A node.
+    Node,
 }
 
 impl Query {
+    /// CPU usage of containers.
+    pub const CPU: Self = Self { name: Cow::Borrowed("cpuQuery"), subject: Subject::Container };
+    /// The working sets of containers.
+    pub const MEMORY: Self = Self { name: Cow::Borrowed("memoryQuery"), subject: Subject::Container };
+
+    /// One with the name of its setting.
+    pub fn new(name: impl Into<Cow<'static, str>>, subject: Subject) -> Self {
+        Self { name: name.into(), subject }
+    }
+
     /// The name of its setting.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpuQuery",
-            Self::Memory => "memoryQuery",
-        }
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What each series is about.
+    pub const fn subject(&self) -> Subject {
+        self.subject
     }
 }
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name)
     }
 }
 
-pub(super) struct Client {
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Container => "container",
+            Self::Node => "node",
+        })
+    }
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) query: &'a Query,
+    /// `query` or `query_range`.
+    pub(crate) endpoint: &'a str,
+    pub(crate) parameters: &'a [(&'a str, String)],
+    /// Most bytes of the answer.
+    pub(crate) limit: usize,
+    /// `vector` or `matrix`.
+    pub(crate) expected: &'static str,
+}
+
+/// Prometheus, as it is reached.
+pub(crate) struct Client {
     /// Without a slash at its end.
     base: String,
     headers: HeaderMap,
@@ -65,6 +107,8 @@ pub(super) struct Client {
     timeout: Duration,
     /// Connections, with what they were made of.
     http: Mutex<Option<(TlsFiles, Http)>>,
+    /// Warnings that were logged, so that one that comes with each answer is logged once.
+    warned: Mutex<HashSet<String>>,
 }
 
 impl fmt::Debug for Client {
@@ -74,7 +118,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) fn new(options: &PrometheusOptions) -> Result<Self, PrometheusError> {
+    /// Nothing is called, and no file read, yet.
+    pub(crate) fn new(options: &Endpoint) -> Result<Self, PrometheusError> {
         let (base, https) = base(&options.address)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &options.headers {
@@ -91,36 +136,61 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))));
         let credentials = Credentials::new(options, https)?;
-        Ok(Self { base, headers, credentials, timeout: options.timeout, http: Mutex::default() })
+        Ok(Self {
+            base,
+            headers,
+            credentials,
+            timeout: options.timeout,
+            http: Mutex::default(),
+            warned: Mutex::default(),
+        })
     }
 
     fn url(&self, endpoint: &str) -> String {
         format!("{}/api/v1/{endpoint}", self.base)
     }
 
-    /// Calls an endpoint; the result is the body of an answer that Prometheus says is good.
-    pub(super) async fn call(
-        &self,
-        query: Query,
-        endpoint: &str,
-        parameters: &[(&str, String)],
-        limit: usize,
-    ) -> Result<Vec<u8>, PrometheusError> {
-        let url = self.url(endpoint);
-        let slow = |_| PrometheusError::Slow { query, url: url.clone(), limit: self.timeout };
-        timeout(self.timeout, self.exchange(query, &url, parameters, limit)).await.map_err(slow)?
+    /// Calls an endpoint and gives what Prometheus says to `series`.
+    ///
+    /// # Errors
+    /// A part of the series may have been given then.
+    pub(crate) async fn ask(&self, ask: Ask<'_>, series: &mut impl Series) -> Result<(), PrometheusError> {
+        let body = self.call(ask).await?;
+        let answer = answer::read(&body, series);
+        let answer = answer.map_err(|error| self.not_understood(ask.query, &error, &body))?;
+        drop(body);
+        self.warn(ask.query, &answer);
+        self.check(ask.query, answer, ask.expected)
     }
 
-    async fn exchange(
-        &self,
-        query: Query,
-        url: &str,
-        parameters: &[(&str, String)],
-        limit: usize,
-    ) -> Result<Vec<u8>, PrometheusError> {
-        let no_answer = |reason| PrometheusError::NoAnswer { query, url: url.to_owned(), reason };
+    fn warn(&self, query: &Query, answer: &Answer) {
+        /// Warnings may name what changes each time.
+        const MOST: usize = 100;
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in &answer.warnings {
+            if warned.len() < MOST && warned.insert(warning.clone()) {
+                tracing::warn!(%query, warning, "Prometheus warns; what it sent is used");
+            }
+        }
+        for info in &answer.infos {
+            tracing::debug!(%query, info, "Prometheus remarks");
+        }
+    }
+
+    /// The result is the body of an answer that Prometheus says is good.
+    async fn call(&self, ask: Ask<'_>) -> Result<Vec<u8>, PrometheusError> {
+        let url = self.url(ask.endpoint);
+        let slow =
+            |_| PrometheusError::Slow { query: ask.query.clone(), url: url.clone(), limit: self.timeout };
+        timeout(self.timeout, self.exchange(ask, &url)).await.map_err(slow)?
+    }
+
+    async fn exchange(&self, ask: Ask<'_>, url: &str) -> Result<Vec<u8>, PrometheusError> {
+        let Ask { query, limit, .. } = ask;
+        let no_answer =
+            |reason| PrometheusError::NoAnswer { query: query.clone(), url: url.to_owned(), reason };
         let (http, authorization) = self.connection().await?;
-        let mut form = form(parameters);
+        let mut form = form(ask.parameters);
         // The server need not go on when nobody waits any more.
         let _ = write!(form, "&timeout={}ms", self.timeout.as_millis());
         let mut request = if url.len() + form.len() < LONGEST_URL {
@@ -140,9 +210,11 @@ impl Client {
             return Err(refused(query, url, answer).await);
         }
         collect(answer.into_body(), limit).await.map_err(|error| match error {
-            NoBody::TooLarge => PrometheusError::TooLarge { query, url: url.to_owned(), limit },
+            NoBody::TooLarge => {
+                PrometheusError::TooLarge { query: query.clone(), url: url.to_owned(), limit }
+            }
             NoBody::CutOff(error) => {
-                PrometheusError::CutOff { query, url: url.to_owned(), reason: causes(&error) }
+                PrometheusError::CutOff { query: query.clone(), url: url.to_owned(), reason: causes(&error) }
             }
         })
     }
@@ -183,13 +255,8 @@ impl Client {
     }
 
     /// What is wrong with a body that was not understood.
-    pub(super) fn not_understood(
-        &self,
-        query: Query,
-        error: &serde_json::Error,
-        body: &[u8],
-    ) -> PrometheusError {
-        let url = self.base.clone();
+    fn not_understood(&self, query: &Query, error: &serde_json::Error, body: &[u8]) -> PrometheusError {
+        let (query, url) = (query.clone(), self.base.clone());
         let start = excerpt(body);
         match looks_like(body) {
             Some(what) => PrometheusError::NotJson { query, url, what, start },
@@ -198,13 +265,8 @@ impl Client {
     }
 
     /// Whether an answer is a success and of the kind that is wanted.
-    pub(super) fn check(
-        &self,
-        query: Query,
-        answer: Answer,
-        expected: &'static str,
-    ) -> Result<(), PrometheusError> {
-        let url = self.base.clone();
+    fn check(&self, query: &Query, answer: Answer, expected: &'static str) -> Result<(), PrometheusError> {
+        let (query, url) = (query.clone(), self.base.clone());
         match (answer.status.as_deref(), answer.result_type) {
             (Some("success"), Some(found)) if found == expected => Ok(()),
             (Some("success"), found) => {
@@ -280,8 +342,8 @@ fn looks_like(body: &[u8]) -> Option<&'static str> {
     }
 }
 
-async fn refused(query: Query, url: &str, answer: Response<Incoming>) -> PrometheusError {
-    let (code, url) = (answer.status(), url.to_owned());
+async fn refused(query: &Query, url: &str, answer: Response<Incoming>) -> PrometheusError {
+    let (code, query, url) = (answer.status(), query.clone(), url.to_owned());
     if let Some(location) = answer.headers().get(LOCATION)
         && code.is_redirection()
     {
@@ -290,7 +352,7 @@ async fn refused(query: Query, url: &str, answer: Response<Incoming>) -> Prometh
     }
     let retry_after = retry_after(answer.headers());
     let body = collect_error(answer.into_body()).await;
-    let said = answer::read(&body, &Labels::default(), &mut Table::default(), &mut Skipped::default());
+    let said = answer::read(&body, &mut NoSeries);
     let Answer { error, error_type, .. } = said.unwrap_or_default();
     let message = error.unwrap_or_else(|| excerpt(&body));
     PrometheusError::Refused { query, url, code, error_type, message, retry_after }

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{PrometheusError, PrometheusOptions};
+use super::{Endpoint, PrometheusError};
 use crate::files::read_regular;
 
 const TOKEN: &str = "bearerTokenFile";
@@ -46,7 +46,7 @@ pub(super) struct TlsFiles {
 
 impl Credentials {
     /// Takes the paths; nothing is read yet.
-    pub(super) fn new(options: &PrometheusOptions, https: bool) -> Result<Self, PrometheusError> {
+    pub(super) fn new(options: &Endpoint, https: bool) -> Result<Self, PrometheusError> {
         let wrong = |setting: &str, reason: &str| {
             Err(PrometheusError::Setting { setting: setting.to_owned(), reason: reason.to_owned() })
         };

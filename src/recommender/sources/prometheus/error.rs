@@ -1,4 +1,4 @@
-//! Why Prometheus gave no usage.
+//! Why Prometheus gave no figures.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
-use super::client::Query;
+use super::client::{Query, Subject};
 
-/// Why Prometheus gave no usage. Messages name the address and the query, and never a secret.
+/// Why Prometheus gave no figures. Messages name the address and the query, and never a secret.
 #[derive(Debug, Error)]
 pub enum PrometheusError {
     /// The address is none.
@@ -68,10 +68,7 @@ pub enum PrometheusError {
         reason: String,
     },
     /// The answer is longer than is held in memory.
-    #[error(
-        "{query}: the answer of {url} is larger than {limit} bytes; drop labels by `max by (namespace, pod, \
-         container) (..)`, or put namespace=~\"$namespace\" in the query"
-    )]
+    #[error("{query}: the answer of {url} is larger than {limit} bytes; {}", smaller(query))]
     TooLarge {
         /// The query.
         query: Query,
@@ -138,7 +135,7 @@ pub enum PrometheusError {
         start: String,
     },
     /// The query is of another kind.
-    #[error("{query}: the answer of {url} is a {found}, not a {expected}; {}", kind_hint(found))]
+    #[error("{query}: the answer of {url} is a {found}, not a {expected}; {}", kind_hint(found, query))]
     Kind {
         /// The query.
         query: Query,
@@ -163,11 +160,23 @@ fn hint(code: StatusCode) -> &'static str {
     }
 }
 
-fn kind_hint(found: &str) -> &'static str {
+/// How an answer becomes smaller.
+fn smaller(query: &Query) -> &'static str {
+    match query.subject() {
+        Subject::Container => {
+            "drop labels by `max by (namespace, pod, container) (..)`, or put namespace=~\"$namespace\" in the query"
+        }
+        Subject::Node => "drop labels by `max by (instance) (..)`, so that there is one series for each node",
+    }
+}
+
+fn kind_hint(found: &str, query: &Query) -> String {
     match found {
-        "matrix" => "the query ends in a range such as [5m]: put rate(..) or max_over_time(..) around it",
-        "scalar" | "string" => "the query must give a value for each container",
-        _ => "is it Prometheus that answers?",
+        "matrix" => {
+            "the query ends in a range such as [5m]: put rate(..) or max_over_time(..) around it".to_owned()
+        }
+        "scalar" | "string" => format!("the query must give a value for each {}", query.subject()),
+        _ => "is it Prometheus that answers?".to_owned(),
     }
 }
 

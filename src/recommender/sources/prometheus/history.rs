@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::client::Query;
+use super::client::{Ask, Query};
 use super::queries::{Template, is_namespace, time};
 use super::table::{Table, join};
 use super::{Prometheus, PrometheusError};
@@ -271,11 +271,11 @@ impl Prometheus {
             ("end", time(end)),
             ("step", time(grid.step)),
         ];
-        let query: Query = template.query;
+        let query = &template.query;
         let mut backoff = Backoff::new(self.options.first_pause, self.options.longest_pause);
         let mut tries = 1;
         loop {
-            let result = self.ask(query, "query_range", &parameters, RANGE_BYTES, "matrix", skipped).await;
+            let result = self.ask(range_of(query, &parameters), skipped).await;
             let error = match result {
                 Err(error) if error.is_temporary() && !error.wants_less() && tries < TRIES => error,
                 result => return result,
@@ -289,6 +289,10 @@ impl Prometheus {
             tries += 1;
         }
     }
+}
+
+fn range_of<'a>(query: &'a Query, parameters: &'a [(&'a str, String)]) -> Ask<'a> {
+    Ask { query, endpoint: "query_range", parameters, limit: RANGE_BYTES, expected: "matrix" }
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ mod tests {
                 "a{ns =~ 'shop|bank-1'} * b{ns=~`shop|bank-1`}",
             ),
         ] {
-            let template = Template::new(Query::Cpu, text).unwrap();
+            let template = Template::new(Query::CPU, text).unwrap();
             assert_eq!(template.whole(), whole, "{rule}");
             assert_eq!(template.of(&["shop", "bank-1"]), some, "{rule}");
         }
@@ -108,7 +108,7 @@ mod tests {
             ("not outside of a matcher", "a{$namespace}"),
             ("nor inside a text", r#"a{namespace=~"x$namespace"}"#),
         ] {
-            assert!(Template::new(Query::Cpu, text).is_err(), "{rule}");
+            assert!(Template::new(Query::CPU, text).is_err(), "{rule}");
         }
     }
 

@@ -1,0 +1,143 @@
+//! What is asked at a look, and how often.
+
+use std::time::Duration;
+
+use plimsoll_core::placement::{Metric, NodeResource, Settings, Window, wanted_metrics};
+
+use super::options::LoadQueries;
+
+/// So often a window's mean is asked for while it passes; it changes no faster.
+const LOOKS_A_WINDOW: u32 = 60;
+/// It is asked for at every so many looks at least.
+const MOST_LOOKS_APART: u32 = 4;
+/// What nodes have is asked for at every so many looks.
+const TOTALS_APART: u32 = 10;
+
+/// What one query is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// The mean of a metric over a window of so many seconds.
+    Mean(Metric, i64),
+    /// When nodes were measured last.
+    Time,
+    /// What nodes have of a resource.
+    Total(NodeResource),
+}
+
+/// A question with its text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    pub(super) question: Question,
+    /// As messages name it.
+    pub(super) name: String,
+    /// PromQL.
+    pub(super) text: String,
+    /// How long an answer is as good as a new one.
+    pub(super) period: Duration,
+}
+
+impl Question {
+    /// The name of its setting in `placement.load.queries` or `placement.usage.queries`, and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mean(metric, _) => metric.name(),
+            Self::Time => "time",
+            Self::Total(NodeResource::Disk) => "totalDisk",
+            Self::Total(_) => "totalBandwidth",
+        }
+    }
+}
+
+/// All questions, the ones first without which no answer counts.
+pub(super) fn questions(queries: &LoadQueries, settings: &Settings, interval: Duration) -> Vec<Asked> {
+    let mut all = Vec::new();
+    let mut ask = |question: Question, name: String, text: String, period| {
+        all.push(Asked { question, name, text, period });
+    };
+    if let Some(text) = &queries.time {
+        ask(Question::Time, "queries.time".to_owned(), text.clone(), interval);
+    }
+    for window in &settings.load.windows {
+        let passes = Duration::from_secs(window.seconds.unsigned_abs());
+        let period = (passes / LOOKS_A_WINDOW).min(interval * MOST_LOOKS_APART);
+        for metric in wanted_metrics(settings) {
+            let name = format!("queries.{metric} over {}", window.name);
+            let text = filled(queries.of(metric), window);
+            ask(Question::Mean(metric, window.seconds), name, text, period);
+        }
+    }
+    for resource in NodeResource::ALL {
+        if let Some(text) = queries.total(resource) {
+            let question = Question::Total(resource);
+            let name = format!("usage.queries.{}", question.name());
+            ask(question, name, text.to_owned(), interval * TOTALS_APART);
+        }
+    }
+    all
+}
+
+/// The query for a window: `$window`, `$rate` and `$step`, also with braces, are filled in.
+fn filled(text: &str, window: &Window) -> String {
+    let step = (window.seconds / 60).max((window.seconds / 4).min(60)).max(1);
+    let rate = step.max(window.seconds.min(300));
+    let values =
+        [("window", window.name.to_string()), ("rate", format!("{rate}s")), ("step", format!("{step}s"))];
+    let mut text = text.to_owned();
+    for (name, value) in values {
+        text = text.replace(&format!("${{{name}}}"), &value).replace(&format!("${name}"), &value);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::placement::LoadSettings;
+
+    use super::*;
+
+    #[test]
+    fn windows_are_filled_in() {
+        for (rule, name, seconds, text, expected) in [
+            ("no window", "15m", 900, "up", "up"),
+            ("a window", "15m", 900, "avg_over_time(x[$window])", "avg_over_time(x[15m])"),
+            ("in braces", "1h", 3_600, "x[${window}] + y[$window]", "x[1h] + y[1h]"),
+            (
+                "a subquery of a short window",
+                "1m",
+                60,
+                "rate(x[$rate])[$window:$step]",
+                "rate(x[60s])[1m:15s]",
+            ),
+            ("of a middle one", "15m", 900, "rate(x[$rate])[$window:$step]", "rate(x[300s])[15m:60s]"),
+            ("of a long one", "1d", 86_400, "rate(x[$rate])[$window:$step]", "rate(x[1440s])[1d:1440s]"),
+            ("of a second", "1s", 1, "rate(x[$rate])[$window:$step]", "rate(x[1s])[1s:1s]"),
+        ] {
+            assert_eq!(filled(text, &Window { name: name.into(), seconds, weight: 1.0 }), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn each_metric_and_window_is_a_question() {
+        let queries = LoadQueries { total_disk: Some("size".to_owned()), ..LoadQueries::default() };
+        let settings = Settings::default();
+        let all = questions(&queries, &settings, Duration::from_secs(30));
+        assert_eq!(all.len(), 1 + 4 * 3 + 1);
+        assert_eq!(all[0].question, Question::Time);
+        let period = |question| all.iter().find(|asked| asked.question == question).unwrap().period.as_secs();
+        assert_eq!(period(Question::Mean(Metric::Cpu, 900)), 15, "at each look");
+        assert_eq!(period(Question::Mean(Metric::Disk, 3_600)), 60);
+        assert_eq!(period(Question::Mean(Metric::Load, 86_400)), 120, "a day changes slowly");
+        assert_eq!(period(Question::Total(NodeResource::Disk)), 300);
+        assert!(all.iter().all(|asked| !asked.text.contains('$')), "{all:?}");
+        let named: Vec<_> = all.iter().map(|asked| asked.name.as_str()).collect();
+        assert!(named.contains(&"queries.memory over 1h"), "{named:?}");
+
+        let load = LoadSettings { metrics: vec![(Metric::Cpu, 1.0)], ..LoadSettings::default() };
+        let few = questions(
+            &LoadQueries { time: None, ..queries },
+            &Settings { load, ..settings },
+            Duration::from_secs(30),
+        );
+        assert_eq!(few.len(), 2 * 3 + 1, "memory too: the filter looks at it");
+    }
+}

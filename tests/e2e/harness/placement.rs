@@ -1,0 +1,434 @@
+//! Nodes, a scheduler with the extender, and a replica that answers it, for one scenario at a time.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use http::Request;
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use kube::client::Body;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+
+use super::install::{self, Endpoint, SERVER_NAME};
+use super::kubelet::stamp;
+use super::net::free_ports;
+use super::objects::{container, is_running, named, pod_spec};
+use super::scheduler::{self, Caller, SCHEDULER, Scheduler};
+use super::server::Server;
+use super::{World, until};
+
+const COMPONENTS: [&str; 2] = ["webhook-config/components/placement", "webhook-config/components/balance"];
+
+/// What a scenario has for itself.
+pub(crate) struct Placement<'w> {
+    pub(crate) world: &'w World,
+    /// Of the scenario's own.
+    pub(crate) namespace: String,
+    pub(crate) dir: PathBuf,
+    /// How the scheduler reaches the extender, which keeps its port over restarts.
+    pub(crate) caller: Caller,
+    name: &'static str,
+    nodes: Vec<String>,
+    server: RefCell<Option<Server>>,
+    scheduler: RefCell<Option<Scheduler>>,
+}
+
+/// How the nodes of a scenario are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nodes {
+    /// They are called `NAME-n1`, `NAME-n2` ..
+    pub(crate) count: usize,
+    /// What each of them has.
+    pub(crate) cpu: &'static str,
+    pub(crate) memory: &'static str,
+    /// All have the address of kwok, which metrics-server asks; else each has one of its own.
+    pub(crate) at_kwok: bool,
+}
+
+impl Nodes {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { count, cpu: "32", memory: "64Gi", at_kwok: false }
+    }
+}
+
+/// Runs a scenario on nodes that nobody else's pods are put on. Neither scheduler nor replica run yet.
+pub(crate) async fn with_nodes<'w>(
+    world: &'w World,
+    name: &'static str,
+    nodes: Nodes,
+    scenario: impl AsyncFnOnce(&Placement<'w>) -> Result<()>,
+) -> Result<()> {
+    // A second scheduler is nothing for a cluster of somebody else.
+    world.scheduler_setup()?;
+    let dir = world.folder(&format!("placement-{name}"))?;
+    let [port] = free_ports()?;
+    let ca = dir.join("ca.crt");
+    std::fs::write(&ca, world.authority.pem())?;
+    let client = world.authority.issue("kube-scheduler", None, &[])?;
+    let (certificate, key) = client.write(&dir, "scheduler")?;
+    let caller = Caller { port, server_name: SERVER_NAME, ca, certificate, key };
+    let names: Vec<String> = (1..=nodes.count).map(|number| format!("{name}-n{number}")).collect();
+    for (index, node) in names.iter().enumerate() {
+        world.create_for_now(&node_object(node, index, &nodes)).await?;
+    }
+    let placement = Placement {
+        world,
+        namespace: world.namespace(name).await?,
+        dir,
+        caller,
+        name,
+        nodes: names,
+        server: RefCell::default(),
+        scheduler: RefCell::default(),
+    };
+    let others = placement.others().await?;
+    for node in &others {
+        placement.cordon(node, true).await?;
+    }
+    let outcome = async {
+        placement.ready().await?;
+        scenario(&placement).await
+    }
+    .await;
+    let outcome = outcome.map_err(|error| anyhow!("{error:#}\n\n{}", placement.logs()));
+    drop(placement.server.take());
+    let emptied = placement.emptied().await;
+    drop(placement.scheduler.take());
+    for node in &others {
+        placement.cordon(node, false).await?;
+    }
+    outcome.and(emptied)
+}
+
+fn node_object(name: &str, index: usize, nodes: &Nodes) -> Value {
+    let size = json!({"cpu": nodes.cpu, "memory": nodes.memory, "pods": "110", "ephemeral-storage": "1Ti"});
+    let mut node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {
+                "kwok.x-k8s.io/node": "fake",
+                "metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource"),
+            },
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+        },
+        "status": {"allocatable": size, "capacity": size},
+    });
+    if !nodes.at_kwok {
+        node["status"]["addresses"] = json!([
+            {"type": "InternalIP", "address": address(index)}, {"type": "Hostname", "address": name},
+        ]);
+    }
+    node
+}
+
+fn address(index: usize) -> String {
+    format!("127.0.1.{}", index + 1)
+}
+
+impl<'w> Placement<'w> {
+    /// The whole name of node `n1`, `n2` ..
+    pub(crate) fn node(&self, short: &str) -> String {
+        format!("{}-{short}", self.name)
+    }
+
+    pub(crate) fn node_names(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// Where the exporters of the nodes are, in the order of the nodes.
+    pub(crate) fn instances(&self) -> Vec<String> {
+        (0..self.nodes.len()).map(|index| format!("{}:9100", address(index))).collect()
+    }
+
+    /// The nodes of the control plane.
+    async fn others(&self) -> Result<Vec<String>> {
+        let all = self.world.cluster.list("v1", "Node", None, "").await?;
+        let names = all.iter().filter_map(|node| node["metadata"]["name"].as_str());
+        Ok(names.filter(|name| !self.nodes.iter().any(|mine| mine == name)).map(Into::into).collect())
+    }
+
+    async fn ready(&self) -> Result<()> {
+        until("the nodes to be ready", async || {
+            let all = self.world.cluster.list("v1", "Node", None, "").await?;
+            let ready = |node: &&Value| {
+                let name = node["metadata"]["name"].as_str().unwrap_or_default();
+                let conditions = node["status"]["conditions"].as_array();
+                let up = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+                self.nodes.iter().any(|mine| mine == name)
+                    && node["spec"].get("taints").is_none()
+                    && conditions.is_some_and(|all| all.iter().any(up))
+            };
+            let count = all.iter().filter(ready).count();
+            ensure!(count == self.nodes.len(), "{count} of {}", self.nodes.len());
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Removes what is in the namespace, so that no pod is left when its node goes.
+    async fn emptied(&self) -> Result<()> {
+        let namespace = format!("--namespace={}", self.namespace);
+        let kinds = "deployments,statefulsets,daemonsets,replicasets,poddisruptionbudgets";
+        let kubectl = &self.world.cluster.kubectl;
+        kubectl.run(["delete", kinds, "--all", "--wait=false", &namespace], None)?;
+        until("the pods to be gone", async || {
+            kubectl.run(
+                ["delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false", &namespace],
+                None,
+            )?;
+            let left = self.world.cluster.list("v1", "Pod", Some(&self.namespace), "").await?;
+            ensure!(left.is_empty(), "{} are left", left.len());
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    fn logs(&self) -> String {
+        let server = self.server.borrow().as_ref().map(Server::tail);
+        let scheduler = self.scheduler.borrow().as_ref().map(Scheduler::tail);
+        server.into_iter().chain(scheduler).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Nothing new is put on the node, or it is again.
+    pub(crate) async fn cordon(&self, node: &str, closed: bool) -> Result<()> {
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}});
+        let closed = closed.then_some(true);
+        self.world.cluster.merge(&object, &json!({"spec": {"unschedulable": closed}})).await.map(drop)
+    }
+
+    /// What `plimsoll manifests scheduler` says, with these further arguments, and with this scenario's paths.
+    pub(crate) fn configuration(&self, args: &[&str]) -> Result<Value> {
+        let whole: Vec<&str> = ["manifests", "scheduler"].into_iter().chain(args.iter().copied()).collect();
+        let text = self.world.cluster.kubectl.plimsoll(&whole)?;
+        let mut documents: Vec<Value> = serde_saphyr::from_multiple(&text)?;
+        documents.retain(|one| one["kind"] == "KubeSchedulerConfiguration");
+        let rendered = documents.pop().context("no KubeSchedulerConfiguration")?;
+        scheduler::pointed(rendered, &self.caller)
+    }
+
+    /// Starts the scheduler, or starts it anew with another configuration.
+    pub(crate) fn schedule_by(&self, configuration: &Value) -> Result<()> {
+        drop(self.scheduler.take());
+        let setup = self.world.scheduler_setup()?;
+        *self.scheduler.borrow_mut() = Some(Scheduler::start(&setup, &self.dir, configuration)?);
+        Ok(())
+    }
+
+    /// The lines of the scheduler's log that have all of these words.
+    pub(crate) fn scheduler_said(&self, words: &[&str]) -> Vec<String> {
+        self.scheduler.borrow().as_ref().map(|scheduler| scheduler.said(words)).unwrap_or_default()
+    }
+
+    fn check(&self) -> Result<()> {
+        if let Some(scheduler) = self.scheduler.borrow_mut().as_mut() {
+            scheduler.check()?;
+        }
+        if let Some(server) = self.server.borrow_mut().as_mut() {
+            server.check()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the replica that answers the scheduler, with `more` in the section `placement` of its configuration.
+    pub(crate) async fn serve(&self, more: &Value) -> Result<()> {
+        install(self.world).await?;
+        let mut section = json!({
+            "enabled": true,
+            "address": format!("127.0.0.1:{}", self.caller.port),
+            "clientAuth": "Required",
+            "clientCa": self.caller.ca,
+            "load": {"interval": "1s", "timeout": "900ms"},
+            "usage": {"interval": "1s"},
+            "leaseDuration": "4s",
+            "renewInterval": "500ms",
+        });
+        json_patch::merge(&mut section, more);
+        let server = self.world.start(Some(&json!({"placement": section}))).await?;
+        *self.server.borrow_mut() = Some(server);
+        Ok(())
+    }
+
+    /// The replica, which is out of this struct until it is put back.
+    pub(crate) fn take_server(&self) -> Result<Server> {
+        self.server.take().context("no replica")
+    }
+
+    pub(crate) fn put_server(&self, server: Server) {
+        *self.server.borrow_mut() = Some(server);
+    }
+
+    /// What the replica answers to `GET path`.
+    pub(crate) async fn ask(&self, path: &str) -> Result<Value> {
+        let server = self.take_server()?;
+        let answer = server.ask(path).await;
+        self.put_server(server);
+        answer
+    }
+
+    /// The sum of a metric's samples whose line has all of `labels`.
+    pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
+        let server = self.take_server()?;
+        let value = server.metric(name, labels).await;
+        self.put_server(server);
+        value
+    }
+
+    /// What the extender answers somebody who calls it as the scheduler does, or without a certificate. An error means
+    /// that there was no answer.
+    pub(crate) async fn call(&self, path: &str, body: Option<&Value>, known: bool) -> Result<(u16, Value)> {
+        let mut config = Config::new(format!("https://127.0.0.1:{}", self.caller.port).parse()?);
+        config.root_cert = Some(vec![self.world.authority.der().to_vec()]);
+        config.tls_server_name = Some(self.caller.server_name.to_owned());
+        config.default_retry = false;
+        if known {
+            config.auth_info.client_certificate = Some(self.caller.certificate.display().to_string());
+            config.auth_info.client_key = Some(self.caller.key.display().to_string());
+        }
+        let request = match body {
+            Some(body) => Request::post(path)
+                .header("content-type", "application/json")
+                .body(Body::from(body.to_string().into_bytes()))?,
+            None => Request::get(path).body(Body::empty())?,
+        };
+        let answer = Client::try_from(config)?.send(request).await?;
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await?.to_bytes();
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into());
+        Ok((code, body))
+    }
+
+    /// The pod was bound so many seconds ago, as far as anybody can tell.
+    pub(crate) async fn bound_ago(&self, pod: &Value, seconds: i64) -> Result<()> {
+        let stored = self.world.cluster.get(&named("v1", "Pod", pod)).await?;
+        let mut conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.retain(|condition| condition["type"] != "PodScheduled");
+        let at = Timestamp::from_second(Timestamp::now().as_second() - seconds)?;
+        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(at)}));
+        let change = json!({"conditions": conditions});
+        self.world.cluster.merge_status(&named("v1", "Pod", pod), &change).await.map(drop)
+    }
+
+    /// The pods of a namespace by node, once exactly `count` of them with these labels are bound and run.
+    pub(crate) async fn placed(&self, selector: &str, count: usize) -> Result<BTreeMap<String, usize>> {
+        let pods = until(format!("{count} pods ({selector}) to be placed"), async || {
+            if let Err(ended) = self.check() {
+                return Ok(Some(Err(ended)));
+            }
+            let pods = self.pods(selector).await?;
+            let up = pods.iter().filter(|pod| is_running(pod)).count();
+            ensure!(up == count && pods.len() == count, "{up} of {} run", pods.len());
+            Ok(Some(Ok(pods)))
+        })
+        .await??;
+        let mut by_node = BTreeMap::new();
+        for pod in &pods {
+            *by_node.entry(self.short(pod)).or_default() += 1;
+        }
+        Ok(by_node)
+    }
+
+    /// The pods of the namespace with these labels that are not on their way out.
+    pub(crate) async fn pods(&self, selector: &str) -> Result<Vec<Value>> {
+        let mut pods = self.world.cluster.list("v1", "Pod", Some(&self.namespace), selector).await?;
+        pods.retain(|pod| pod["metadata"].get("deletionTimestamp").is_none());
+        Ok(pods)
+    }
+
+    /// The node of a pod: `n1`, `n2` .., or the whole name of another.
+    pub(crate) fn short(&self, pod: &Value) -> String {
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let own = node.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('-'));
+        own.unwrap_or(node).to_owned()
+    }
+
+    /// The spec of a pod of one container for the scheduler of the scenario.
+    pub(crate) fn spec(&self, resources: &Value) -> Value {
+        let mut spec = pod_spec(&[container("app", resources)]);
+        spec["schedulerName"] = SCHEDULER.into();
+        spec
+    }
+
+    /// A pod of nobody.
+    pub(crate) fn pod(&self, name: &str, resources: &Value) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": {"app": name}},
+            "spec": self.spec(resources),
+        })
+    }
+
+    /// A workload whose pods have the label `app: NAME`.
+    pub(crate) fn workload(&self, kind: &str, name: &str, replicas: usize, resources: &Value) -> Value {
+        let mut object = json!({
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": self.spec(resources)},
+            },
+        });
+        if kind != "DaemonSet" {
+            object["spec"]["replicas"] = replicas.into();
+        }
+        object
+    }
+
+    /// Creates a pod that may only be on this node, and waits until it is there.
+    pub(crate) async fn pinned(&self, name: &str, resources: &Value, short: &str) -> Result<Value> {
+        let mut object = self.pod(name, resources);
+        object["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": self.node(short)});
+        self.world.cluster.create(&object).await?;
+        self.placed(&format!("app={name}"), 1).await?;
+        self.world.cluster.get(&object).await
+    }
+
+    /// Creates a workload while only this node is open, and waits until its pods are there.
+    pub(crate) async fn only_on(&self, short: &str, workload: &Value, count: usize) -> Result<()> {
+        let target = self.node(short);
+        for node in self.nodes.iter().filter(|node| **node != target) {
+            self.cordon(node, true).await?;
+        }
+        self.world.cluster.create(workload).await?;
+        let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+        let placed = self.placed(&format!("app={name}"), count).await?;
+        for node in self.nodes.iter().filter(|node| **node != target) {
+            self.cordon(node, false).await?;
+        }
+        ensure!(placed.keys().all(|node| node == short), "{name} is on {placed:?}");
+        Ok(())
+    }
+}
+
+/// What names the pods of a list.
+pub(crate) fn names(pods: &[Value]) -> Vec<String> {
+    let named = pods.iter().map(|pod| named("v1", "Pod", pod));
+    let mut names: Vec<String> =
+        named.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+/// Puts the components of placement in force. They stay: replicas without placement do not use the rights.
+async fn install(world: &World) -> Result<()> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "plimsoll-placement"},
+    });
+    if world.cluster.get_opt(&role).await?.is_some() {
+        return Ok(());
+    }
+    let there = |path: &&str| Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists();
+    let components: Vec<&str> = COMPONENTS.into_iter().filter(there).collect();
+    let objects =
+        install::with_components(&world.cluster, &world.folder("placement-component")?, &components)?;
+    let ca = world.authority.pem();
+    let endpoint = Endpoint { host: &world.host, port: world.service.port(), ca: &ca };
+    world.install_more(objects, &endpoint).await
+}

@@ -1,0 +1,65 @@
+//! What keeps pods apart although load does not move.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::harness::World;
+use crate::harness::node_load::Gauges;
+use crate::harness::placement::{Nodes, with_nodes};
+
+/// Forty pods of nobody at once, on five nodes that are loaded almost alike: none gets more than twice its share.
+pub(in super::super) async fn burst(world: &World) -> Result<()> {
+    const PODS: usize = 40;
+    let nodes = Nodes { cpu: "16", memory: "32Gi", ..Nodes::new(5) };
+    with_nodes(world, "burst", nodes, async |placement| {
+        let gauges = Gauges::start(&placement.dir.join("prometheus")).await?;
+        for (node, share) in [("n1", 0.3), ("n2", 0.32), ("n3", 0.28), ("n4", 0.34), ("n5", 0.26)] {
+            gauges.set(&placement.node(node), share, share);
+        }
+        placement.serve(&gauges.section()).await?;
+        placement.loaded(5).await?;
+        placement.schedule_by(&placement.configuration(&[])?)?;
+        for number in 0..PODS {
+            let mut pod = placement
+                .pod(&format!("pod-{number}"), &json!({"requests": {"cpu": "500m", "memory": "1Gi"}}));
+            pod["metadata"]["labels"]["burst"] = "yes".into();
+            world.cluster.create(&pod).await?;
+        }
+        let placed = placement.placed("burst=yes", PODS).await?;
+        let most = placed.values().max().copied().unwrap_or_default();
+        ensure!(placed.len() == 5 && most <= 2 * PODS / 5, "{placed:?}");
+        ensure!(placement.calls("prioritize").await? >= 40.0, "the extender was passed over");
+        Ok(())
+    })
+    .await
+}
+
+/// Replicas of one workload do not all go to the idle node; without the penalty they do.
+pub(in super::super) async fn replicas(world: &World) -> Result<()> {
+    const PODS: usize = 20;
+    with_nodes(world, "replicas", Nodes::new(4), async |placement| {
+        let gauges = Gauges::start(&placement.dir.join("prometheus")).await?;
+        for (node, share) in [("n1", 0.1), ("n2", 0.7), ("n3", 0.7), ("n4", 0.7)] {
+            gauges.set(&placement.node(node), share, share);
+        }
+        for (name, penalty) in [("with", 2), ("without", 0)] {
+            let mut section = gauges.section();
+            section["replicaPenalty"] = penalty.into();
+            drop(placement.take_server());
+            placement.serve(&section).await?;
+            placement.loaded(4).await?;
+            placement.schedule_by(&placement.configuration(&[])?)?;
+            let web = placement.workload("Deployment", name, PODS, &json!({"requests": {"cpu": "100m"}}));
+            world.cluster.create(&web).await?;
+            let placed = placement.placed(&format!("app={name}"), PODS).await?;
+            let idle = placed.get("n1").copied().unwrap_or_default();
+            if penalty > 0 {
+                ensure!(placed.len() == 4 && (5..=10).contains(&idle), "with the penalty: {placed:?}");
+            } else {
+                ensure!(idle > 15, "without the penalty: {placed:?}");
+            }
+        }
+        Ok(())
+    })
+    .await
+}
