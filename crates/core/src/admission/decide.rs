@@ -30,6 +30,8 @@ pub struct Settings {
     pub refuse_above_cluster: bool,
     /// How autoscalers keep their meaning where the profile does not say.
     pub hpa_mode: HpaMode,
+    /// Modes that nobody serves here: where a profile asks for one, autoscalers are converted.
+    pub hpa_unserved: Vec<HpaMode>,
 }
 
 /// What a namespace is that was not seen.
