@@ -21,6 +21,7 @@ pub fn settings(config: &Config, absent_namespace: AbsentNamespace) -> Settings 
         own_namespace: config.admission.own_namespace.clone(),
         refuse_above_cluster: config.quota.refuse_above_cluster,
         hpa_mode: config.hpa.mode,
+        load_class: config.placement.enabled && config.placement.load_class.enabled,
     }
 }
 
