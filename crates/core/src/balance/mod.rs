@@ -24,7 +24,6 @@ mod spared;
 mod state;
 mod usage;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -62,6 +61,8 @@ pub struct Input<'a> {
     pub settings: &'a BalanceSettings,
     /// Nanoseconds since 1970.
     pub now: i64,
+    /// When a node was lost last, likewise; 0: never.
+    pub node_lost: i64,
 }
 
 impl fmt::Debug for Input<'_> {
@@ -77,7 +78,6 @@ impl fmt::Debug for Input<'_> {
 pub fn plan(input: &Input<'_>, state: &State) -> Round {
     let mut state = state.clone();
     state.forget(input.settings, input.load, input.now);
-    state.note_lost(input.nodes, input.now);
     let mut round = Round {
         state,
         now: input.now,
@@ -116,11 +116,9 @@ impl Round {
         if !input.pods.is_complete() {
             return Verdict::PodsUnknown;
         }
-        if let Some((node, at)) = &self.state.lost {
-            let ago = input.now.saturating_sub(*at) / 1_000_000_000;
-            if ago < input.settings.node_lost {
-                return Verdict::NodeLost { node: Arc::clone(node), ago };
-            }
+        let ago = input.now.saturating_sub(input.node_lost) / 1_000_000_000;
+        if input.node_lost > 0 && ago < input.settings.node_lost {
+            return Verdict::NodeLost { ago };
         }
         let active = |view: &&NodeView| self.state.hot.get(&view.name).is_some_and(|hot| hot.active);
         let Some(source) = self.nodes.iter().find(active).cloned() else {
@@ -213,19 +211,4 @@ fn is_target(usage: &NodeUsage<'_>, of_all: &Usages<'_>, settings: &BalanceSetti
     usage.measured - of_all.mean < below
         && usage.expected - of_all.expected_mean < below
         && !usage.node.hot_spot
-}
-
-impl State {
-    /// Notes whether a node was lost since the last round: it was ready, and is not any more, or is gone.
-    fn note_lost(&mut self, nodes: &[BalanceNode<'_>], now: i64) {
-        let ready: BTreeSet<Arc<str>> =
-            nodes.iter().filter(|node| node.node.ready).map(|node| node.name().into()).collect();
-        let lost = match &self.ready {
-            Some(before) => before.difference(&ready).next().cloned(),
-            // Since when is not known.
-            None => nodes.iter().filter(|node| !node.node.ready).map(|node| node.name().into()).min(),
-        };
-        self.lost = lost.map(|node| (node, now)).or(self.lost.take());
-        self.ready = Some(ready);
-    }
 }

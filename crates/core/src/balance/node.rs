@@ -19,14 +19,13 @@ pub struct BalanceNode<'a> {
 }
 
 impl<'a> BalanceNode<'a> {
-    /// All nodes, in no order. Load that was sampled before `fresh_since`, in nanoseconds since 1970, does not count. In a
-    /// flood the hot-spot window is the wider one.
-    pub fn all(view: &View<'a>, fresh_since: i64) -> Vec<Self> {
+    /// All nodes, in no order. In a flood the hot-spot window is the wider one.
+    pub fn all(view: &View<'a>) -> Vec<Self> {
         let settings = &view.settings.load;
         let window = view.hot_spot_window(view.flood());
         let longest = settings.windows.iter().map(|window| window.seconds).max().unwrap_or(0);
         let of = |node: &'a Node| {
-            let load = view.load.nodes.get(node.name.as_str()).filter(|load| load.sampled >= fresh_since);
+            let load = view.load.fresh(&node.name, view.now, settings);
             let unseen =
                 load.zip(view.placed.on(&node.name)).map_or_else(Figures::default, |(load, pods)| {
                     pods.unseen(load.sampled, longest.saturating_mul(SECOND), |age| {

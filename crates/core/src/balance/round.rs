@@ -128,8 +128,6 @@ pub enum Verdict {
     },
     /// A node was lost, so many seconds ago; its pods look for room.
     NodeLost {
-        /// The node.
-        node: Arc<str>,
         /// How long ago, in seconds.
         ago: i64,
     },
@@ -208,8 +206,8 @@ impl fmt::Display for Verdict {
             Self::Stale { fresh, of } => {
                 write!(f, "only {fresh} of {of} ready nodes have fresh load, which is less than 80 %")
             }
-            Self::NodeLost { node, ago } => {
-                write!(f, "node {node} was lost {ago} s ago, and its pods look for room")
+            Self::NodeLost { ago } => {
+                write!(f, "a node was lost {ago} s ago, and its pods look for room")
             }
             Self::Balanced => f.write_str("no node is too busy"),
             Self::Waiting { node, rounds, of } => {

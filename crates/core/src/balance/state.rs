@@ -1,6 +1,6 @@
 //! What one round hands on to the next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -18,10 +18,6 @@ const SECOND: i64 = 1_000_000_000;
 pub struct State {
     /// Nodes that are too busy.
     pub(super) hot: BTreeMap<Arc<str>, Hot>,
-    /// The nodes that were ready in the last round; nothing before the first.
-    pub(super) ready: Option<BTreeSet<Arc<str>>>,
-    /// The node that was lost last, and when, in nanoseconds.
-    pub(super) lost: Option<(Arc<str>, i64)>,
     /// Evictions, oldest first.
     pub(super) evictions: Vec<PastEviction>,
 }

@@ -146,49 +146,24 @@ fn a_cap_for_the_cluster() {
 
 #[test]
 fn a_node_that_is_lost() {
-    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
-    for (rule, is_gone) in [("not ready any more", false), ("gone", true)] {
-        let mut world = World::of_busy(&[0.80, 0.50, 0.50, 0.20, 0.50]);
-        world.pod("n1", "web", 1.0);
-        let round = world.rounds(3);
-        if is_gone {
-            let key = plimsoll_core::objects::FactKey {
-                kind: plimsoll_core::objects::FactKind::Node,
-                namespace: String::new(),
-                name: "n5".to_owned(),
-            };
-            world.objects.remove(&key);
-        } else {
-            world.node("n5", &not_ready);
-        }
-        world.now += 60;
-        let round = world.plan(&round.state);
-        assert_eq!(round.verdict, Verdict::NodeLost { node: "n5".into(), ago: 0 }, "{rule}");
-        world.now += 299;
-        let round = world.plan(&round.state);
-        assert_eq!(round.verdict, Verdict::NodeLost { node: "n5".into(), ago: 299 }, "{rule}");
-        world.now += 1;
-        let round = world.plan(&round.state);
-        assert_eq!(round.verdict.name(), "evict", "{rule}: its pods have found room by now");
-    }
-    // The source itself: the node controller evicts.
     let mut world = world();
+    let round = world.rounds(3);
+    world.node_lost = NOW;
+    for (after, verdict) in [(0, "node_lost"), (299, "node_lost"), (300, "evict")] {
+        world.now = NOW + after;
+        let round = world.plan(&round.state);
+        assert_eq!(round.verdict.name(), verdict, "{after}");
+        assert_eq!(round.candidates.is_empty(), verdict == "node_lost", "{after}");
+    }
+    // From the failed node itself the node controller evicts, as long as it is down.
+    let mut world = self::world();
     world.node("n5", &json!({}));
     world.busy("n5", 0.5);
     let round = world.rounds(3);
-    world.node("n1", &not_ready);
-    world.now += 600;
+    assert_eq!(round.verdict, Verdict::Evict { node: "n1".into() });
+    world.node("n1", &json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}));
     let round = world.plan(&round.state);
-    let later = world.plan(&round.state);
-    assert!(later.candidates.is_empty() && later.nodes.iter().all(|view| view.name.as_ref() != "n1"));
-
-    let mut world = self::world();
-    world.node("n5", &not_ready);
-    assert_eq!(
-        world.plan(&State::default()).verdict.name(),
-        "node_lost",
-        "whoever begins does not know since when"
-    );
+    assert!(round.candidates.is_empty() && round.nodes.iter().all(|view| view.name.as_ref() != "n1"));
 }
 
 #[test]
@@ -304,7 +279,7 @@ fn every_verdict_has_a_name_and_words() {
         Verdict::PodsUnknown,
         Verdict::FewNodes { fresh: 2, of: 2 },
         Verdict::Stale { fresh: 3, of: 4 },
-        Verdict::NodeLost { node: "n".into(), ago: 1 },
+        Verdict::NodeLost { ago: 1 },
         Verdict::Balanced,
         Verdict::Waiting { node: "n".into(), rounds: 1, of: 3 },
         Verdict::NoTarget { node: "n".into() },

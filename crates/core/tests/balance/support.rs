@@ -24,7 +24,8 @@ pub(crate) struct World {
     pub(crate) claims: Claims,
     pub(crate) settings: Settings,
     pub(crate) balance: BalanceSettings,
-    pub(crate) fresh_since: i64,
+    /// Seconds since 1970; 0: never.
+    pub(crate) node_lost: i64,
     /// Seconds since 1970.
     pub(crate) now: i64,
 }
@@ -43,7 +44,7 @@ impl World {
             claims: Claims::default(),
             settings,
             balance: BalanceSettings::default(),
-            fresh_since: i64::MIN,
+            node_lost: 0,
             now: NOW,
         }
     }
@@ -118,10 +119,10 @@ impl World {
             weights: &weights,
             settings: &self.settings,
             now: self.now * SECOND,
-            node_lost: 0,
+            node_lost: self.node_lost * SECOND,
             bindings: None,
         };
-        let nodes = BalanceNode::all(&view, self.fresh_since);
+        let nodes = BalanceNode::all(&view);
         plan(
             &Input {
                 nodes: &nodes,
@@ -131,6 +132,7 @@ impl World {
                 load: &self.settings.load,
                 settings: &self.balance,
                 now: self.now * SECOND,
+                node_lost: self.node_lost * SECOND,
             },
             state,
         )

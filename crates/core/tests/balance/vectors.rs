@@ -98,9 +98,9 @@ fn a_source_whose_metrics_are_stale() {
     let mut world = World::of_busy(&[0.80, 0.50, 0.50, 0.20, 0.50]);
     world.pod("n1", "web", 1.0);
     let round = world.rounds(2);
-    world.fresh_since = world.now * SECOND + 1;
+    world.settings.load.maximum_age = 59;
+    world.now += 60;
     for node in ["n2", "n3", "n4", "n5"] {
-        world.now += 60;
         let busy = if node == "n4" { 0.20 } else { 0.50 };
         world.busy(node, busy);
     }
