@@ -25,6 +25,7 @@ pub fn settings(config: &Config, absent_namespace: AbsentNamespace) -> Settings 
             .into_iter()
             .filter(|mode| !config.hpa.offers(*mode))
             .collect(),
+        load_class: config.placement.enabled && config.placement.load_class.enabled,
     }
 }
 
