@@ -36,7 +36,9 @@ pub use pod::{
 };
 pub use running::RunningMeans;
 pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, checked, wanted_metrics};
-pub use score::{Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, usages};
+pub use score::{
+    Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, unseen_part, usages,
+};
 pub use settings::{
     FilterSettings, Flood, FloodForm, HotSpot, HotSpotForm, LoadSettings, PointsForm, Policies, Settings,
     Window,

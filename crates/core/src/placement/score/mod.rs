@@ -19,7 +19,7 @@ use crate::placement::{
 
 pub use combined::score;
 pub use hot_spot::FloodCause;
-pub use load::{UsageOf, usages};
+pub use load::{UsageOf, unseen_part, usages};
 pub use refuse::{Refusal, refuse};
 
 /// What is known, at one moment.
