@@ -3,6 +3,7 @@
 //! One [`Metrics`] is made at start and passed down. Handles of the hot path are resolved once, at registration, so
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
+mod balance;
 mod extender;
 mod families;
 mod hpa;
@@ -21,6 +22,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use self::balance::BalanceFamilies;
 use self::extender::ExtenderFamilies;
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
 use self::hpa::HpaFamilies;
@@ -29,10 +31,10 @@ use self::labels::{
     AdmissionLabels, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel, VersionLabel,
 };
 pub use self::labels::{
-    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb, HpaOutcome, HpaState,
-    HpaWrite, LedgerWrite, NamespaceRead, NodeWrite, Operation, PlacedState, ProfileState, QuotaOutcome,
-    RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome, UpstreamError,
-    WeightsFrom, WriteResult,
+    ApiGroup, ApiOutcome, BalanceEviction, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb,
+    HpaOutcome, HpaState, HpaWrite, LedgerWrite, NamespaceRead, NodeWrite, Operation, PlacedState,
+    ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome,
+    ScaleOutcome, UpstreamError, WeightsFrom, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;
@@ -55,6 +57,7 @@ pub struct Metrics {
     quota: QuotaFamilies,
     hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
+    balance: BalanceFamilies,
     extender: ExtenderFamilies,
     nodes: NodesFamilies,
 }
@@ -77,9 +80,22 @@ impl Metrics {
         let quota = QuotaFamilies::register(r);
         let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
+        let balance = BalanceFamilies::register(r);
         let extender = ExtenderFamilies::register(r);
         let nodes = NodesFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender, nodes }
+        Self {
+            registry,
+            admission,
+            listener,
+            state,
+            recommender,
+            quota,
+            hpa,
+            hpa_api,
+            extender,
+            nodes,
+            balance,
+        }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
