@@ -5,6 +5,7 @@
 //! reason why the name in `Host` is looked at.
 
 mod balance;
+mod nodes;
 mod quota;
 mod recommendations;
 
@@ -46,6 +47,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: Shutdown) {
         let known = Sources {
             objects: &parts.objects.load(),
             ledger: parts.ledger.load_full(),
+            placement: parts.placement.as_ref(),
             balance: parts.balance.as_ref(),
         };
         answer(request.method(), request.uri().path(), request.headers(), &known)
@@ -57,6 +59,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: Shutdown) {
 struct Sources<'a> {
     objects: &'a Objects,
     ledger: Option<Arc<Known>>,
+    placement: Option<&'a PlacementState>,
     balance: Option<&'a Rounds>,
 }
 
@@ -110,7 +113,7 @@ fn is_local(host: &str) -> bool {
 fn route(path: &str, known: &Sources<'_>) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
-                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota and /api/v1/balance";
+                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes and /api/v1/balance";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = known.objects;
@@ -131,6 +134,7 @@ fn route(path: &str, known: &Sources<'_>) -> Answer {
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
+        ["nodes"] => nodes::answer(known.placement),
         ["balance"] => balance::answer(known.balance),
         _ => Err(unknown()),
     }
@@ -183,7 +187,7 @@ mod tests {
 
     async fn ask(method: &Method, path: &str, host: &str) -> (u16, Value) {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
-        let known = Sources { objects: &objects(), ledger: None, balance: None };
+        let known = Sources { objects: &objects(), ledger: None, placement: None, balance: None };
         let response = answer(method, path, &headers, &known);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let status = response.status().as_u16();
@@ -256,6 +260,7 @@ mod tests {
             ),
             ("path", Method::GET, "/api/v1/other", "localhost", 404, "there are /api/v1/recommendations"),
             ("no ledger", Method::GET, "/api/v1/quota", "localhost", 404, "has read no quota ledger"),
+            ("no placement", Method::GET, "/api/v1/nodes", "localhost", 404, "placement.enabled"),
             ("no balance", Method::GET, "/api/v1/balance", "localhost", 404, "placement.balance.enabled"),
             ("depth", Method::GET, "/api/v1/recommendations/shop/Job", "localhost", 404, "is not known"),
             ("root", Method::GET, "/", "localhost", 404, "is not known"),
