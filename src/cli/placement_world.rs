@@ -86,8 +86,7 @@ fn read_load(path: &Path, config: &Config, now: i64) -> Result<LoadFile, CliErro
         return Err(CliError::Usage(message));
     };
     let placement = &config.placement;
-    let maximum_age = i64::try_from(placement.load.maximum_age.as_nanos()).unwrap_or(i64::MAX);
-    LoadFile::read(&document.value, &placement.settings.load, now, maximum_age).map_err(|problems| {
+    LoadFile::read(&document.value, &placement.settings.load, now).map_err(|problems| {
         let lines: Vec<_> = problems
             .iter()
             .map(|problem| format!("{}: {}: {}", path.display(), problem.path, problem.message))

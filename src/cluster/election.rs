@@ -2,7 +2,9 @@
 
 mod leadership;
 mod lease;
+mod memo;
 mod standstill;
 
 pub use self::leadership::{Leadership, LeadershipOptions, identity, lease_name};
+pub use self::memo::LeaseMemo;
 pub use self::standstill::stand_still;

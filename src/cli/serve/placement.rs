@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 
 use super::process::Process;
-use crate::placement::{PlacementState, load, run};
+use crate::placement::{PlacementState, lead, load, run};
 
 /// What placement knows, where it is enabled: nothing yet.
 pub(super) fn state(process: &Process) -> Option<PlacementState> {
@@ -43,4 +43,14 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
         tasks.cancelled(),
     );
     tasks.spawn("nodes of placement", looking);
+    if config.placement.leads() {
+        let parts = lead::Parts {
+            config: config.placement.clone(),
+            own_namespace: config.admission.own_namespace.clone(),
+            state: state.clone(),
+            snapshots: Arc::clone(snapshots),
+            metrics: Arc::clone(metrics),
+        };
+        tasks.spawn("placement leader", lead::lead(client.clone(), parts, tasks.cancelled()));
+    }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use kube::Client;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -66,6 +67,8 @@ pub struct Leadership {
     held: Arc<AtomicU32>,
     /// Held while a lease is taken, so that each is taken knowing of those before it.
     taking: Arc<Mutex<()>>,
+    /// Who led when this replica looked last; empty: nobody.
+    holder: Arc<ArcSwap<String>>,
 }
 
 impl std::fmt::Debug for Leadership {
@@ -77,7 +80,19 @@ impl std::fmt::Debug for Leadership {
 impl Leadership {
     /// Leads nothing yet.
     pub fn new(client: Client, options: LeadershipOptions, metrics: Arc<Metrics>) -> Self {
-        Self { client, options, metrics, held: Arc::default(), taking: Arc::default() }
+        Self {
+            client,
+            options,
+            metrics,
+            held: Arc::default(),
+            taking: Arc::default(),
+            holder: Arc::default(),
+        }
+    }
+
+    /// Who leads, as this replica saw it last; empty: nobody. Of several shards that of any.
+    pub fn holder(&self) -> Arc<ArcSwap<String>> {
+        Arc::clone(&self.holder)
     }
 
     /// Waits for the lease of a shard and does `work` while it is held, again and again until `cancelled`.
@@ -107,6 +122,7 @@ impl Leadership {
             };
             tracing::info!(shard, lease = lease.name, "this replica leads the {}", self.options.part);
             self.metrics.leader(self.options.part, shard, true);
+            self.holder.store(Arc::new(self.options.identity.clone()));
             let ending = cancelled.child_token();
             // It must not outlive this task, whatever ends it.
             let work = AbortOnDropHandle::new(tokio::spawn(work(ending.clone())));
@@ -187,6 +203,7 @@ impl Leadership {
     ) -> Result<Option<Free>, WriteError> {
         let found = lease.read(self.options.renew_interval).await?;
         let record = found.as_ref().map(|lease| lease.record.clone()).unwrap_or_default();
+        self.holder.store(Arc::new(record.holder.clone()));
         if record.holder == self.options.identity {
             // It was taken, but the answer was lost.
             return Ok(Some(Free { lease: found, waited: Duration::MAX }));

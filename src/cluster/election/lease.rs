@@ -47,6 +47,23 @@ impl Lease {
         let metadata = object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
         Self { record, metadata }
     }
+
+    /// The text of an annotation.
+    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.get("annotations")?.get(key)?.as_str()
+    }
+
+    /// The same lease with an annotation.
+    pub(super) fn annotated(mut self, key: &str, text: &str) -> Self {
+        let annotations = self.metadata.entry("annotations").or_insert_with(|| json!({}));
+        if !annotations.is_object() {
+            *annotations = json!({});
+        }
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(key.to_owned(), json!(text));
+        }
+        self
+    }
 }
 
 /// For how long a lease has been as it is.

@@ -56,6 +56,7 @@ fn load(check: &mut Check<'_>, raw: &RawPlacementLoad) -> LoadSettings {
         windows: windows(check, &raw.windows),
         metrics: in_order(metrics),
         missing: check.number("placement.load.missing", &raw.missing, 0.0..=1.0),
+        maximum_age: LoadSettings::default().maximum_age,
     }
 }
 

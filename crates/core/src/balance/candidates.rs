@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::balance::claims::Claim;
 use crate::balance::fit::{Fitter, Target};
+use crate::balance::node::BalanceNode;
 use crate::balance::selector::{items, text};
 use crate::balance::spared::{Misfit, Spared};
 use crate::balance::{Input, Move, PodName};
@@ -16,6 +17,8 @@ use crate::pod::Json;
 const CRITICAL: i32 = 2_000_000_000;
 /// A pod that is less than this part of what is to be moved is left: the node would stay as it is.
 const NEXT_TO_NOTHING: f64 = 0.01;
+/// Sums of shares are not exact.
+const ROUNDING: f64 = 1e-9;
 const SECOND: i64 = 1_000_000_000;
 
 /// What is to be moved, and where it could go.
@@ -25,11 +28,12 @@ pub(super) struct Search<'i, 'a> {
     /// How busy the source is, and how much of it is to go.
     pub(super) expected: f64,
     pub(super) excess: f64,
+    /// The mean of what is expected of the nodes.
     pub(super) mean: f64,
     /// How busy the busiest two other nodes are, with their names.
     pub(super) busiest: [Option<(&'a str, f64)>; 2],
     /// The weights of CPU and memory in how busy a node is.
-    pub(super) parts: [f64; 2],
+    pub(super) parts: Figures,
     /// Seconds for which workloads must be left alone.
     pub(super) cooldowns: &'i BTreeMap<&'i str, i64>,
     /// Least busy first.
@@ -53,7 +57,7 @@ impl<'a> Search<'_, 'a> {
         let mut moves: Vec<(Arc<PlacedPod>, Move)> = Vec::new();
         let mut unread: Vec<(f64, Vec<Box<str>>, Arc<str>)> = Vec::new();
         let ready = self.ready_by_owner(fitter);
-        let pods = self.input.pods.on(&fitter.source.facts.name).map_or(&[][..], |on| on.pods());
+        let pods = self.input.pods.on(fitter.source.name()).map_or(&[][..], |on| on.pods());
         for pod in pods {
             let judged = self.spared(pod, &ready).map_or_else(|| self.judge(pod, fitter), Err);
             match judged {
@@ -61,7 +65,9 @@ impl<'a> Search<'_, 'a> {
                 Err(spared) => {
                     if let Spared::VolumeNotRead(_) = spared {
                         let claims = claims_of(pod).map(Box::from).collect();
-                        unread.push((self.part(pod), claims, Arc::clone(pod.namespace())));
+                        let uses = (self.input.usage)(pod).unwrap_or_default();
+                        let part = self.part_on(uses, &fitter.source).unwrap_or(0.0);
+                        unread.push((part, claims, Arc::clone(pod.namespace())));
                     }
                     found.spared.push((PodName::of(pod), spared));
                 }
@@ -86,7 +92,7 @@ impl<'a> Search<'_, 'a> {
 
     /// From below the largest first, then from above the smallest.
     fn nearer(&self, a: f64, b: f64) -> Ordering {
-        let above = |part: f64| part > self.excess;
+        let above = |part: f64| part > self.excess + ROUNDING;
         above(a).cmp(&above(b)).then_with(|| if above(a) { a.total_cmp(&b) } else { b.total_cmp(&a) })
     }
 
@@ -123,9 +129,9 @@ impl<'a> Search<'_, 'a> {
         {
             return Some(Spared::LocalStorage(text(volume, "name").to_owned()));
         }
-        let since = pod.bound.max(pod.created);
-        let age = (since > 0).then(|| self.input.now.saturating_sub(since) / SECOND);
-        if age.is_none_or(|age| age < settings.minimum_age) {
+        // One without any time is in a file that somebody wrote.
+        let age = self.input.now.saturating_sub(pod.bound.max(pod.created)) / SECOND;
+        if age < settings.minimum_age {
             return Some(Spared::TooYoung(age));
         }
         let ready = owner_key(pod).and_then(|key| ready.get(&key)).copied().unwrap_or(0);
@@ -141,9 +147,7 @@ impl<'a> Search<'_, 'a> {
             return Err(Spared::BoundToNode);
         }
         let uses = (self.input.usage)(pod).ok_or(Spared::UsageUnknown)?;
-        let Some(part) = self.part_on(uses, fitter.source.capacity()) else {
-            return Err(Spared::UsageUnknown);
-        };
+        let Some(part) = self.part_on(uses, &fitter.source) else { return Err(Spared::UsageUnknown) };
         if part < self.excess * NEXT_TO_NOTHING {
             return Err(Spared::UsesNothing);
         }
@@ -159,7 +163,7 @@ impl<'a> Search<'_, 'a> {
             }
         }
         let accepts = |target: &Target<'a>| {
-            let more = self.part_on(uses, target.node.capacity()).ok_or(Misfit::Capacity)?;
+            let more = self.part_on(uses, &target.node).ok_or(Misfit::Capacity)?;
             if self.is_too_much(target, more, part) { Err(Misfit::Maximum) } else { Ok(()) }
         };
         let target = fitter.target(pod, &claims, self.targets, accepts).map_err(Spared::NoTarget)?;
@@ -171,45 +175,36 @@ impl<'a> Search<'_, 'a> {
             qos: pod.shape.qos,
             uses,
             part,
-            share: share(uses, fitter.source.capacity()),
-            target: Arc::clone(&target.node.facts.name),
+            share: fitter.source.shares(uses),
+            target: target.node.name().into(),
         })
     }
 
-    /// Whether a target would be the busiest node then, or be too busy itself.
+    /// Whether a target would be the busiest node then, or be too busy itself, or as busy as the source was: then the two
+    /// would only change places.
     fn is_too_much(&self, target: &Target<'_>, more: f64, less: f64) -> bool {
         let then = target.expected + more;
-        let name = target.node.facts.name.as_ref();
+        let name = target.node.name();
         let others = self.busiest.iter().flatten().find(|(other, _)| *other != name).map(|(_, busy)| *busy);
         let busiest = others.unwrap_or(0.0).max(self.expected - less);
-        then > busiest || then - self.mean > self.input.settings.threshold
-    }
-
-    fn part(&self, pod: &PlacedPod) -> f64 {
-        let source = self.input.nodes.iter().find(|node| pod.node.as_ref() == Some(&node.facts.name));
-        let uses = (self.input.usage)(pod).unwrap_or_default();
-        source.and_then(|source| self.part_on(uses, source.capacity())).unwrap_or(0.0)
+        then > busiest || then > self.expected - ROUNDING || then - self.mean > self.input.settings.threshold
     }
 
     /// How much of a node's business what a pod uses is there.
-    fn part_on(&self, uses: Figures, capacity: Option<[f64; 2]>) -> Option<f64> {
-        let [cpu, memory] = capacity.map(|capacity| share(uses, Some(capacity)))?;
-        Some(self.parts[0] * cpu + self.parts[1] * memory)
+    fn part_on(&self, uses: Figures, node: &BalanceNode<'_>) -> Option<f64> {
+        node.capacity()?;
+        let shares = node.shares(uses);
+        Some(self.parts.cpu * shares.cpu + self.parts.memory * shares.memory)
     }
 
     /// How many pods of the owners of the source's pods are ready, on all nodes.
     fn ready_by_owner(&self, fitter: &Fitter<'a>) -> HashMap<OwnerKey<'a>, u32> {
-        let on_source = self.input.pods.on(&fitter.source.facts.name).map_or(&[][..], |on| on.pods());
+        let on_source = self.input.pods.on(fitter.source.name()).map_or(&[][..], |on| on.pods());
         let mut ready: HashMap<OwnerKey<'a>, u32> =
             on_source.iter().filter_map(|pod| Some((owner_key(pod)?, 0))).collect();
-        for node in self.input.nodes {
-            for pod in self.input.pods.on(&node.facts.name).map_or(&[][..], |on| on.pods()) {
-                if pod.ready
-                    && !pod.terminating
-                    && let Some(count) = owner_key(pod).and_then(|key| ready.get_mut(&key))
-                {
-                    *count += 1;
-                }
+        for pod in self.input.pods.pods().filter(|pod| pod.ready && !pod.terminating && !pod.terminal) {
+            if let Some(count) = owner_key(pod).and_then(|key| ready.get_mut(&key)) {
+                *count += 1;
             }
         }
         ready
@@ -223,12 +218,6 @@ fn owner_key(pod: &PlacedPod) -> Option<OwnerKey<'_>> {
     let controller = pod.shape.controller.as_ref()?;
     let workload = &controller.workload;
     Some((pod.namespace(), &workload.kind, &workload.name, &controller.uid))
-}
-
-/// Shares of a node's CPU and memory.
-fn share(uses: Figures, capacity: Option<[f64; 2]>) -> [f64; 2] {
-    let of = |uses: f64, all: f64| if all > 0.0 { (uses / all).clamp(0.0, 1.0) } else { 0.0 };
-    capacity.map_or([0.0, 0.0], |[cpu, memory]| [of(uses.cpu, cpu), of(uses.memory, memory)])
 }
 
 /// Whether what is in a volume is lost with the pod.

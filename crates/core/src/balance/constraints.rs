@@ -14,7 +14,7 @@ use crate::pod::Json;
 /// The pods of the cluster by template, and where they are.
 #[derive(Debug)]
 pub(super) struct Templates<'a> {
-    nodes: &'a [BalanceNode],
+    nodes: &'a [BalanceNode<'a>],
     groups: Vec<Group<'a>>,
     /// Those that keep other pods away.
     repelling: Vec<usize>,
@@ -48,11 +48,11 @@ struct Spread<'a> {
 }
 
 impl<'a> Templates<'a> {
-    pub(super) fn of(nodes: &'a [BalanceNode], pods: &'a Placed) -> Self {
+    pub(super) fn of(nodes: &'a [BalanceNode<'a>], pods: &'a Placed) -> Self {
         let mut index: HashMap<*const PlacedShape, usize> = HashMap::new();
         let mut groups: Vec<Group<'a>> = Vec::new();
         for (node, facts) in nodes.iter().enumerate() {
-            for pod in pods.on(&facts.facts.name).map_or(&[][..], |on| on.pods()) {
+            for pod in pods.on(facts.name()).map_or(&[][..], |on| on.pods()) {
                 let at = *index.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
                     groups.push(Group { shape: &pod.shape, on: Vec::new() });
                     groups.len() - 1
@@ -129,7 +129,7 @@ impl<'a> Templates<'a> {
             let same = Arc::ptr_eq(group.shape, leaving);
             for (node, all, _) in &group.on {
                 let Some(node) = self.nodes.get(*node) else { continue };
-                let leaves = u32::from(same && node.facts.name.as_ref() == source);
+                let leaves = u32::from(same && node.name() == source);
                 if let Some(domain) = node.label(key).filter(|_| *all > leaves) {
                     domains.insert(domain);
                 }
@@ -154,10 +154,10 @@ impl<'a> Templates<'a> {
         let (by_affinity, by_taints) =
             (policy("nodeAffinityPolicy", true), policy("nodeTaintsPolicy", false));
         // Which nodes make domains: those that have the keys of all constraints, and that the pod could go to.
-        let counts_as_domain = |node: &BalanceNode| {
+        let counts_as_domain = |node: &BalanceNode<'_>| {
             hard.iter().all(|constraint| node.label(text(constraint, "topologyKey")).is_some())
                 && (!by_affinity || allowed(shape, node))
-                && (!by_taints || untolerated(&node.facts.taints, tolerations(shape)).is_none())
+                && (!by_taints || untolerated(&node.node.taints, tolerations(shape)).is_none())
         };
         let takes_part: Vec<bool> = self.nodes.iter().map(counts_as_domain).collect();
         let mut counts: HashMap<&'a str, u32> = HashMap::new();
@@ -183,7 +183,7 @@ impl<'a> Templates<'a> {
                 if takes_part.get(*at) == Some(&true)
                     && let Some(count) = node.label(key).and_then(|domain| counts.get_mut(domain))
                 {
-                    let leaves = u32::from(same && node.facts.name.as_ref() == source);
+                    let leaves = u32::from(same && node.name() == source);
                     *count += live.saturating_sub(leaves);
                 }
             }
@@ -200,7 +200,7 @@ impl<'a> Templates<'a> {
 
 impl Constraints<'_> {
     /// Why a pod may not go to a node.
-    pub(super) fn misfit(&self, node: &BalanceNode) -> Option<Misfit> {
+    pub(super) fn misfit(&self, node: &BalanceNode<'_>) -> Option<Misfit> {
         let is_in = |(key, domains): &(&str, HashSet<&str>)| {
             node.label(key).is_some_and(|domain| domains.contains(domain))
         };
@@ -219,12 +219,12 @@ impl Constraints<'_> {
 }
 
 /// Whether node selector and required node affinity allow a node.
-pub(super) fn allowed(shape: &PlacedShape, node: &BalanceNode) -> bool {
+pub(super) fn allowed(shape: &PlacedShape, node: &BalanceNode<'_>) -> bool {
     let labels = |key: &str| node.label(key);
     let spec = &shape.spec.0;
     let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
     node_selector(spec.get("nodeSelector"), &labels)
-        && at(spec, &required).is_none_or(|required| node_terms(required, &node.facts.name, &labels))
+        && at(spec, &required).is_none_or(|required| node_terms(required, node.name(), &labels))
 }
 
 pub(super) fn tolerations(shape: &PlacedShape) -> &[Json<'static>] {

@@ -16,7 +16,7 @@ use crate::quota::{Amounts, PODS};
 /// A node that pods may be moved to.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
-    pub(super) node: &'a BalanceNode,
+    pub(super) node: BalanceNode<'a>,
     /// How busy it is expected to be.
     pub(super) expected: f64,
     /// What is free of it, and which host ports are taken.
@@ -26,7 +26,7 @@ pub(super) struct Target<'a> {
 /// What is known for the pods of one source.
 #[derive(Debug)]
 pub(super) struct Fitter<'a> {
-    pub(super) source: &'a BalanceNode,
+    pub(super) source: BalanceNode<'a>,
     pods: &'a Placed,
     templates: Templates<'a>,
     constraints: HashMap<*const PlacedShape, Constraints<'a>>,
@@ -34,15 +34,15 @@ pub(super) struct Fitter<'a> {
 }
 
 impl<'a> Target<'a> {
-    pub(super) const fn new(node: &'a BalanceNode, expected: f64) -> Self {
+    pub(super) const fn new(node: BalanceNode<'a>, expected: f64) -> Self {
         Self { node, expected, taken: OnceCell::new() }
     }
 
     fn taken(&self, pods: &Placed) -> &(Amounts, BTreeSet<(String, String)>) {
         self.taken.get_or_init(|| {
-            let mut free = self.node.facts.allocatable.clone();
+            let mut free = self.node.node.allocatable.clone();
             let mut ports = BTreeSet::new();
-            for pod in pods.on(&self.node.facts.name).map_or(&[][..], |on| on.pods()) {
+            for pod in pods.on(self.node.name()).map_or(&[][..], |on| on.pods()) {
                 free.subtract(&pod.shape.requests);
                 ports.extend(host_ports(&pod.shape));
             }
@@ -61,7 +61,7 @@ fn host_ports(shape: &PlacedShape) -> impl Iterator<Item = (String, String)> {
 }
 
 impl<'a> Fitter<'a> {
-    pub(super) fn new(source: &'a BalanceNode, nodes: &'a [BalanceNode], pods: &'a Placed) -> Self {
+    pub(super) fn new(source: BalanceNode<'a>, nodes: &'a [BalanceNode<'a>], pods: &'a Placed) -> Self {
         Self {
             source,
             pods,
@@ -72,11 +72,12 @@ impl<'a> Fitter<'a> {
     }
 
     /// Whether node selector and required affinity allow a node other than the source.
-    pub(super) fn allows_another(&mut self, pod: &'a PlacedPod, nodes: &[BalanceNode]) -> bool {
-        let source = &self.source.facts.name;
-        *self.elsewhere.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
-            nodes.iter().any(|node| node.facts.name != *source && allowed(&pod.shape, node))
-        })
+    pub(super) fn allows_another(&mut self, pod: &'a PlacedPod, nodes: &[BalanceNode<'_>]) -> bool {
+        let source = self.source.name();
+        *self
+            .elsewhere
+            .entry(Arc::as_ptr(&pod.shape))
+            .or_insert_with(|| nodes.iter().any(|node| node.name() != source && allowed(&pod.shape, node)))
     }
 
     /// The first of the targets that a pod fits on and that `accepts` it; else how many are out of the question why.
@@ -87,7 +88,7 @@ impl<'a> Fitter<'a> {
         targets: &'t [Target<'a>],
         accepts: impl Fn(&Target<'a>) -> Result<(), Misfit>,
     ) -> Result<&'t Target<'a>, BTreeMap<Misfit, usize>> {
-        let source = self.source.facts.name.as_ref();
+        let source = self.source.name();
         let constraints = self
             .constraints
             .entry(Arc::as_ptr(&pod.shape))
@@ -95,7 +96,7 @@ impl<'a> Fitter<'a> {
         let mut misfits = BTreeMap::new();
         for target in targets {
             let fits = on_node(pod, claims, target, self.pods)
-                .and_then(|()| constraints.misfit(target.node).map_or(Ok(()), Err))
+                .and_then(|()| constraints.misfit(&target.node).map_or(Ok(()), Err))
                 .and_then(|()| accepts(target));
             match fits {
                 Ok(()) => return Ok(target),
@@ -108,10 +109,10 @@ impl<'a> Fitter<'a> {
 
 /// Whether a pod fits on a node, as far as the node alone decides.
 fn on_node(pod: &PlacedPod, claims: &[&Claim], target: &Target<'_>, pods: &Placed) -> Result<(), Misfit> {
-    let (node, shape) = (target.node, &pod.shape);
+    let (node, shape) = (&target.node, &pod.shape);
     let (free, ports) = target.taken(pods);
     // Manifests that people write often do not say how many pods a node takes.
-    let counts = |name: &str| name != PODS || node.facts.allocatable.get(PODS).is_some();
+    let counts = |name: &str| name != PODS || node.node.allocatable.get(PODS).is_some();
     let lacking = shape.requests.iter().find(|(name, asked)| counts(name) && *asked > free.of(name));
     if let Some((name, _)) = lacking {
         return Err(Misfit::Requests(Arc::clone(name)));
@@ -119,7 +120,7 @@ fn on_node(pod: &PlacedPod, claims: &[&Claim], target: &Target<'_>, pods: &Place
     if !allowed(shape, node) {
         return Err(Misfit::Affinity);
     }
-    if let Some(taint) = untolerated(&node.facts.taints, tolerations(shape)) {
+    if let Some(taint) = untolerated(&node.node.taints, tolerations(shape)) {
         return Err(Misfit::Taint(taint.key.clone()));
     }
     if host_ports(shape).any(|port| ports.contains(&port)) {
@@ -131,7 +132,7 @@ fn on_node(pod: &PlacedPod, claims: &[&Claim], target: &Target<'_>, pods: &Place
     let labels = |key: &str| node.label(key);
     let reaches = |claim: &&Claim| match claim {
         Claim::Everywhere => true,
-        Claim::On(required) => node_terms(&required.0, &node.facts.name, &labels),
+        Claim::On(required) => node_terms(&required.0, node.name(), &labels),
         Claim::Here | Claim::Unknown(_) => false,
     };
     if claims.iter().all(reaches) { Ok(()) } else { Err(Misfit::Volume) }

@@ -24,12 +24,11 @@ mod spared;
 mod state;
 mod usage;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::claims::{Claim, Claims};
-pub use self::node::{BalanceNode, NodeFacts, Taint};
+pub use self::node::BalanceNode;
 pub use self::round::{Move, NodeView, PodName, Round, Verdict};
 pub use self::settings::BalanceSettings;
 pub use self::spared::{Misfit, Spared};
@@ -49,7 +48,7 @@ const LEAST_FRESH: f64 = 0.8;
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// All nodes, in any order.
-    pub nodes: &'a [BalanceNode],
+    pub nodes: &'a [BalanceNode<'a>],
     /// All pods.
     pub pods: &'a Placed,
     /// What a pod uses: cores and bytes. `None`: nobody knows; it stays.
@@ -62,6 +61,8 @@ pub struct Input<'a> {
     pub settings: &'a BalanceSettings,
     /// Nanoseconds since 1970.
     pub now: i64,
+    /// When a node was lost last, likewise; 0: never.
+    pub node_lost: i64,
 }
 
 impl fmt::Debug for Input<'_> {
@@ -77,7 +78,6 @@ impl fmt::Debug for Input<'_> {
 pub fn plan(input: &Input<'_>, state: &State) -> Round {
     let mut state = state.clone();
     state.forget(input.settings, input.load, input.now);
-    state.note_lost(input.nodes, input.now);
     let mut round = Round {
         state,
         now: input.now,
@@ -97,8 +97,9 @@ pub fn plan(input: &Input<'_>, state: &State) -> Round {
 impl Round {
     fn run(&mut self, input: &Input<'_>) -> Verdict {
         let taking_part = || input.nodes.iter().filter(|node| node.takes_part());
-        let mut fresh: Vec<&BalanceNode> = taking_part().filter(|node| node.is_fresh(input.load)).collect();
-        fresh.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        let mut fresh: Vec<BalanceNode<'_>> =
+            taking_part().filter(|node| node.is_fresh(input.load)).copied().collect();
+        fresh.sort_by(|a, b| a.name().cmp(b.name()));
         let (fresh_nodes, of) = (fresh.len(), taking_part().count());
         let is_few = fresh_nodes < LEAST_NODES;
         if is_few || count(fresh_nodes) < LEAST_FRESH * count(of) {
@@ -115,11 +116,9 @@ impl Round {
         if !input.pods.is_complete() {
             return Verdict::PodsUnknown;
         }
-        if let Some((node, at)) = &self.state.lost {
-            let ago = input.now.saturating_sub(*at) / 1_000_000_000;
-            if ago < input.settings.node_lost {
-                return Verdict::NodeLost { node: Arc::clone(node), ago };
-            }
+        let ago = input.now.saturating_sub(input.node_lost) / 1_000_000_000;
+        if input.node_lost > 0 && ago < input.settings.node_lost {
+            return Verdict::NodeLost { ago };
         }
         let active = |view: &&NodeView| self.state.hot.get(&view.name).is_some_and(|hot| hot.active);
         let Some(source) = self.nodes.iter().find(active).cloned() else {
@@ -152,23 +151,23 @@ impl Round {
         self.mean = usages.mean;
         let mut hot = std::collections::BTreeMap::new();
         for usage in &usages.nodes {
-            let name = &usage.node.facts.name;
+            let name: Arc<str> = usage.node.name().into();
             let deviation = usage.settled - usages.mean;
-            let before = self.state.hot.get(name).copied().unwrap_or_default();
+            let before = self.state.hot.get(&name).copied().unwrap_or_default();
             let now = if deviation > settings.threshold {
                 let rounds = before.rounds.saturating_add(1);
                 Some(state::Hot { rounds, active: before.active || rounds >= settings.rounds })
             } else {
                 Some(before).filter(|hot| hot.active && deviation > settings.threshold / 2.0)
             };
-            hot.extend(now.map(|hot| (Arc::clone(name), hot)));
+            hot.extend(now.map(|hot| (Arc::clone(&name), hot)));
             self.nodes.push(NodeView {
-                name: Arc::clone(name),
+                name,
                 usage: usage.settled,
                 expected: usage.expected,
                 deviation,
                 rounds: now.map_or(0, |hot| hot.rounds),
-                is_target: is_target(usage, usages.mean, settings),
+                is_target: is_target(usage, usages, settings),
             });
         }
         self.state.hot = hot;
@@ -177,26 +176,25 @@ impl Round {
     }
 
     fn search<'a>(&mut self, input: &Input<'a>, usages: &Usages<'a>, source: &NodeView) {
-        let Some(from) = input.nodes.iter().find(|node| node.facts.name == source.name) else { return };
+        let Some(from) = input.nodes.iter().find(|node| node.name() == source.name.as_ref()) else { return };
         let mut targets: Vec<Target<'a>> = usages
             .nodes
             .iter()
-            .filter(|usage| is_target(usage, usages.mean, input.settings))
+            .filter(|usage| is_target(usage, usages, input.settings))
             .map(|usage| Target::new(usage.node, usage.expected))
             .collect();
         targets.sort_by(|a, b| a.expected.total_cmp(&b.expected));
         let mut others: Vec<&NodeUsage<'a>> =
-            usages.nodes.iter().filter(|usage| usage.node.facts.name != source.name).collect();
+            usages.nodes.iter().filter(|usage| usage.node.name() != source.name.as_ref()).collect();
         others.sort_by(|a, b| b.expected.total_cmp(&a.expected));
-        let busy =
-            |index: usize| others.get(index).map(|usage| (usage.node.facts.name.as_ref(), usage.expected));
-        let mut fitter = Fitter::new(from, input.nodes, input.pods);
+        let busy = |index: usize| others.get(index).map(|usage| (usage.node.name(), usage.expected));
+        let mut fitter = Fitter::new(*from, input.nodes, input.pods);
         let cooldowns = self.state.cooldowns(input.settings, input.now);
         let search = Search {
             input,
             expected: source.expected,
             excess: self.excess,
-            mean: usages.mean,
+            mean: usages.expected_mean,
             busiest: [busy(0), busy(1)],
             parts: usages.parts,
             cooldowns: &cooldowns,
@@ -207,21 +205,10 @@ impl Round {
     }
 }
 
-fn is_target(usage: &NodeUsage<'_>, mean: f64, settings: &BalanceSettings) -> bool {
-    usage.expected - mean < -settings.threshold / 2.0 && !usage.node.hot_spot
-}
-
-impl State {
-    /// Notes whether a node was lost since the last round: it was ready, and is not any more, or is gone.
-    fn note_lost(&mut self, nodes: &[BalanceNode], now: i64) {
-        let ready: BTreeSet<Arc<str>> =
-            nodes.iter().filter(|node| node.facts.ready).map(|node| Arc::clone(&node.facts.name)).collect();
-        let lost = match &self.ready {
-            Some(before) => before.difference(&ready).next().cloned(),
-            // Since when is not known.
-            None => nodes.iter().find(|node| !node.facts.ready).map(|node| Arc::clone(&node.facts.name)),
-        };
-        self.lost = lost.map(|node| (node, now)).or(self.lost.take());
-        self.ready = Some(ready);
-    }
+/// Whether a node has room: as measured, and still with what was bound to it and does not show yet.
+fn is_target(usage: &NodeUsage<'_>, of_all: &Usages<'_>, settings: &BalanceSettings) -> bool {
+    let below = -settings.threshold / 2.0;
+    usage.measured - of_all.mean < below
+        && usage.expected - of_all.expected_mean < below
+        && !usage.node.hot_spot
 }

@@ -1,83 +1,79 @@
 //! A node as balancing sees it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use crate::objects::Node;
+use crate::placement::{Figures, LoadSettings, NodeLoad, View, units, unseen_part};
 
-use crate::placement::{ByMetric, LoadSettings, Metric};
-use crate::quota::Amounts;
+const SECOND: i64 = 1_000_000_000;
 
 /// A node, and how loaded it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BalanceNode {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BalanceNode<'a> {
     /// What it says of itself.
-    pub facts: Arc<NodeFacts>,
-    /// Its usage by metric over all windows, as [`NodeLoad::usage`](crate::placement::NodeLoad::usage) gives it, not older
-    /// than is allowed; all `None`: it has no fresh load.
-    pub usage: ByMetric<Option<f64>>,
-    /// The time of its newest sample, in nanoseconds since 1970.
-    pub sampled: i64,
-    /// Shares of CPU and memory that pods are expected to use, and that its load does not show yet.
-    pub unseen: [f64; 2],
+    pub node: &'a Node,
+    /// What was measured of it; `None`: nothing fresh.
+    pub load: Option<&'a NodeLoad>,
+    /// What pods are expected to use, and its load does not show yet: cores and bytes.
+    pub unseen: Figures,
     /// Whether so much was bound to it lately that it has a hot-spot penalty.
     pub hot_spot: bool,
 }
 
-/// What a node says of itself.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeFacts {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its uid, for events.
-    pub uid: String,
-    /// Whether its condition `Ready` is true.
-    pub ready: bool,
-    /// `spec.unschedulable`
-    pub unschedulable: bool,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its taints.
-    pub taints: Vec<Taint>,
-    /// What it has, in nano-units.
-    pub capacity: Amounts,
-    /// What of it pods may have.
-    pub allocatable: Amounts,
-}
+impl<'a> BalanceNode<'a> {
+    /// All nodes, in no order. In a flood the hot-spot window is the wider one.
+    pub fn all(view: &View<'a>) -> Vec<Self> {
+        let settings = &view.settings.load;
+        let window = view.hot_spot_window(view.flood());
+        let longest = settings.windows.iter().map(|window| window.seconds).max().unwrap_or(0);
+        let of = |node: &'a Node| {
+            let load = view.load.fresh(&node.name, view.now, settings);
+            let unseen =
+                load.zip(view.placed.on(&node.name)).map_or_else(Figures::default, |(load, pods)| {
+                    pods.unseen(load.sampled, longest.saturating_mul(SECOND), |age| {
+                        unseen_part(age, settings)
+                    })
+                });
+            let bindings = view.bindings(&node.name, window);
+            Self { node, load, unseen, hot_spot: view.settings.hot_spot.cost(bindings) > 0.0 }
+        };
+        view.objects.nodes().map(|node| of(node)).collect()
+    }
 
-/// What keeps pods away from a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taint {
-    /// Its key.
-    pub key: String,
-    /// Its value.
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
-}
+    pub(super) fn name(&self) -> &'a str {
+        &self.node.name
+    }
 
-impl BalanceNode {
     /// Whether pods may be moved from and to it, as far as its state goes.
-    pub(super) fn takes_part(&self) -> bool {
-        self.facts.ready && !self.facts.unschedulable
+    pub(super) const fn takes_part(&self) -> bool {
+        self.node.ready && !self.node.unschedulable
     }
 
-    /// Whether it has any load.
-    pub(super) fn is_fresh(&self, load: &LoadSettings) -> bool {
-        weighted(load).any(|(metric, _)| self.usage.get(metric).is_some())
+    /// Whether anything that counts was measured of it.
+    pub(super) fn is_fresh(&self, settings: &LoadSettings) -> bool {
+        self.load.is_some_and(|load| {
+            let counts = |weight: f64| weight.is_finite() && weight > 0.0;
+            settings
+                .metrics
+                .iter()
+                .any(|(metric, weight)| counts(*weight) && load.usage(*metric, settings).is_some())
+        })
     }
 
-    pub(super) fn label(&self, key: &str) -> Option<&str> {
-        self.facts.labels.get(key).map(String::as_str)
+    pub(super) fn label(&self, key: &str) -> Option<&'a str> {
+        self.node.labels.get(key).map(String::as_str)
     }
 
-    /// The cores and bytes that it has; nothing if it does not say.
-    pub(super) fn capacity(&self) -> Option<[f64; 2]> {
-        let of =
-            |name| Some(crate::placement::units(self.facts.capacity.get(name)?)).filter(|all| *all > 0.0);
-        Some([of("cpu")?, of("memory")?])
+    /// The cores and bytes that it has; `None` if it does not say.
+    pub(super) fn capacity(&self) -> Option<Figures> {
+        let of = |name| Some(units(self.node.capacity.get(name)?)).filter(|all| *all > 0.0);
+        Some(Figures { cpu: of("cpu")?, memory: of("memory")? })
     }
-}
 
-/// The metrics that count, with their weights.
-pub(super) fn weighted(load: &LoadSettings) -> impl Iterator<Item = (Metric, f64)> {
-    load.metrics.iter().copied().filter(|(_, weight)| *weight > 0.0)
+    /// What a pod, or what is unseen, is of the node's CPU and memory. 0 where the node does not say how much it has.
+    pub(super) fn shares(&self, uses: Figures) -> Figures {
+        let of = |uses: f64, all: f64| if all > 0.0 { (uses / all).clamp(0.0, 1.0) } else { 0.0 };
+        self.capacity().map_or_else(Figures::default, |all| Figures {
+            cpu: of(uses.cpu, all.cpu),
+            memory: of(uses.memory, all.memory),
+        })
+    }
 }

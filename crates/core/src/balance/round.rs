@@ -16,7 +16,7 @@ pub struct Round {
     pub now: i64,
     /// The nodes that count, the busiest first.
     pub nodes: Vec<NodeView>,
-    /// The mean of how busy they are.
+    /// The mean of how busy they are, as measured.
     pub mean: f64,
     /// What came of it.
     pub verdict: Verdict,
@@ -88,7 +88,7 @@ pub struct Move {
     /// How much of the source's business it is.
     pub part: f64,
     /// Which shares of the source's CPU and memory it uses.
-    pub share: [f64; 2],
+    pub share: Figures,
     /// The least busy node that it fits on. Where it goes the scheduler decides.
     pub target: Arc<str>,
 }
@@ -96,7 +96,7 @@ pub struct Move {
 impl Move {
     /// What is remembered of its eviction from `node`. One that is only tried takes no usage away.
     pub fn past(&self, node: &str, now: i64, really: bool) -> PastEviction {
-        let [cpu, memory] = if really { self.share } else { [0.0, 0.0] };
+        let Figures { cpu, memory } = if really { self.share } else { Figures::default() };
         PastEviction {
             workload: self.workload.to_string(),
             node: node.to_owned(),
@@ -128,8 +128,6 @@ pub enum Verdict {
     },
     /// A node was lost, so many seconds ago; its pods look for room.
     NodeLost {
-        /// The node.
-        node: Arc<str>,
         /// How long ago, in seconds.
         ago: i64,
     },
@@ -208,8 +206,8 @@ impl fmt::Display for Verdict {
             Self::Stale { fresh, of } => {
                 write!(f, "only {fresh} of {of} ready nodes have fresh load, which is less than 80 %")
             }
-            Self::NodeLost { node, ago } => {
-                write!(f, "node {node} was lost {ago} s ago, and its pods look for room")
+            Self::NodeLost { ago } => {
+                write!(f, "a node was lost {ago} s ago, and its pods look for room")
             }
             Self::Balanced => f.write_str("no node is too busy"),
             Self::Waiting { node, rounds, of } => {

@@ -1,8 +1,8 @@
 //! Selectors and taints as they stand in pods, against the labels and taints of what they may select.
 
-use crate::balance::node::Taint;
 use crate::hpa::OF_ONE_POD;
-use crate::pod::Json;
+use crate::objects::Taint;
+use crate::pod::{Json, Members};
 
 /// Looks a label up by its key.
 pub(super) type Labels<'l> = &'l dyn Fn(&str) -> Option<&'l str>;
@@ -50,7 +50,7 @@ pub(super) fn selects(selector: Option<&Json<'_>>, labels: Labels<'_>, unsure: b
     let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return false };
     let known = |key: &str| !OF_ONE_POD.contains(&key);
     let pairs = selector.get("matchLabels").and_then(Json::as_object);
-    let all_pairs = pairs.into_iter().flat_map(|pairs| pairs.iter()).all(|(key, value)| {
+    let all_pairs = pairs.into_iter().flat_map(Members::iter).all(|(key, value)| {
         if known(key) { value.as_str().is_some_and(|value| labels(key) == Some(value)) } else { unsure }
     });
     all_pairs
@@ -84,7 +84,7 @@ pub(super) fn node_selector(selector: Option<&Json<'_>>, labels: Labels<'_>) -> 
     let pairs = selector.and_then(Json::as_object);
     pairs
         .into_iter()
-        .flat_map(|pairs| pairs.iter())
+        .flat_map(Members::iter)
         .all(|(key, value)| value.as_str().is_some_and(|value| labels(key) == Some(value)))
 }
 

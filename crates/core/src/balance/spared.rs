@@ -27,8 +27,8 @@ pub enum Spared {
     Annotation(&'static str),
     /// Data in this volume would be lost.
     LocalStorage(String),
-    /// It has been here for so many seconds only; `None`: nobody knows since when.
-    TooYoung(Option<i64>),
+    /// It has been here for so many seconds only.
+    TooYoung(i64),
     /// Its owner has too few ready pods.
     FewReplicas {
         /// So many are.
@@ -153,8 +153,7 @@ impl fmt::Display for Spared {
             Self::LocalStorage(volume) => {
                 write!(f, "its volume {volume:?} is on the node, and what is in it would be lost")
             }
-            Self::TooYoung(Some(age)) => write!(f, "it has been on the node for {age} s only"),
-            Self::TooYoung(None) => f.write_str("it is not known since when it is on the node"),
+            Self::TooYoung(age) => write!(f, "it has been on the node for {age} s only"),
             Self::FewReplicas { ready, min } => {
                 write!(f, "its owner has {ready} ready pods, and must have more than {min}")
             }

@@ -1,12 +1,12 @@
 //! What one round hands on to the next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::balance::BalanceSettings;
-use crate::placement::{LoadSettings, WorkloadKey};
+use crate::placement::{Figures, LoadSettings, WorkloadKey, unseen_part};
 
 /// So many evictions are remembered at most, the newest.
 const MOST_REMEMBERED: usize = 1_500;
@@ -18,10 +18,6 @@ const SECOND: i64 = 1_000_000_000;
 pub struct State {
     /// Nodes that are too busy.
     pub(super) hot: BTreeMap<Arc<str>, Hot>,
-    /// The nodes that were ready in the last round; nothing before the first.
-    pub(super) ready: Option<BTreeSet<Arc<str>>>,
-    /// The node that was lost last, and when, in nanoseconds.
-    pub(super) lost: Option<(Arc<str>, i64)>,
     /// Evictions, oldest first.
     pub(super) evictions: Vec<PastEviction>,
 }
@@ -128,29 +124,15 @@ impl State {
 
 /// The shares of CPU and memory of pods that were evicted from a node whose newest sample is of `sampled`, as far as its
 /// windows still show them: of a pod that went t ago, a window of length L still holds the part 1 - t/L.
-pub(super) fn still_shown(evictions: &[&PastEviction], sampled: i64, load: &LoadSettings) -> [f64; 2] {
-    let mut sum = [0.0, 0.0];
-    let total: f64 = load.windows.iter().map(|window| window.weight).sum();
-    if total <= 0.0 {
-        return sum;
-    }
+pub(super) fn still_shown(evictions: &[&PastEviction], sampled: i64, load: &LoadSettings) -> Figures {
+    let mut sum = Figures::default();
     for past in evictions {
-        let ago = seconds((sampled / SECOND - past.at).max(0));
-        let left = load.windows.iter().map(|window| {
-            let left = 1.0 - ago / seconds(window.seconds.max(1));
-            window.weight * left.max(0.0)
-        });
-        let left = left.sum::<f64>() / total;
-        sum[0] += past.cpu * left;
-        sum[1] += past.memory * left;
+        let ago = sampled.saturating_sub(past.at.saturating_mul(SECOND)).max(0);
+        sum.add(Figures { cpu: past.cpu, memory: past.memory }, unseen_part(ago, load));
     }
     sum
 }
 
 fn share(share: f64) -> f64 {
     if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
-}
-
-fn seconds(seconds: i64) -> f64 {
-    f64::from(i32::try_from(seconds).unwrap_or(i32::MAX))
 }

@@ -32,6 +32,15 @@ pub struct NodeLoad {
 /// A figure for each resource of [`NodeResource`](crate::placement::NodeResource).
 pub type Totals = crate::placement::weights::ByResource<Option<f64>>;
 
+impl LoadSnapshot {
+    /// What is known of a node, unless its newest sample is too old at `now` (nanoseconds since 1970): nobody may have read
+    /// the sources since.
+    pub fn fresh(&self, node: &str, now: i64, settings: &LoadSettings) -> Option<&NodeLoad> {
+        let oldest = now.saturating_sub(settings.maximum_age.saturating_mul(1_000_000_000));
+        self.nodes.get(node).filter(|node| node.sampled >= oldest)
+    }
+}
+
 impl NodeLoad {
     /// The weighted mean over the windows, each clamped to 0..1: U(n,m) of the documents. Windows that are missing are
     /// bridged by the others.

@@ -42,17 +42,12 @@ pub struct LoadFile {
 }
 
 impl LoadFile {
-    /// Reads a file. `now` and `maximum_age` are in nanoseconds.
+    /// Reads a file. `now` is in nanoseconds since 1970.
     ///
     /// # Errors
     /// Everything in it that cannot be meant, with its path.
-    pub fn read(
-        file: &Value,
-        settings: &LoadSettings,
-        now: i64,
-        maximum_age: i64,
-    ) -> Result<Self, Vec<Problem>> {
-        let mut reader = Reader { settings, now, maximum_age, problems: Vec::new(), notes: Vec::new() };
+    pub fn read(file: &Value, settings: &LoadSettings, now: i64) -> Result<Self, Vec<Problem>> {
+        let mut reader = Reader { settings, now, problems: Vec::new(), notes: Vec::new() };
         let mut read =
             Self { load: LoadSnapshot { taken: now, ..LoadSnapshot::default() }, ..Self::default() };
         for (key, value) in reader.members(file, "") {
@@ -80,7 +75,6 @@ impl LoadFile {
 struct Reader<'a> {
     settings: &'a LoadSettings,
     now: i64,
-    maximum_age: i64,
     problems: Vec<Problem>,
     notes: Vec<String>,
 }
@@ -147,9 +141,8 @@ impl Reader<'_> {
                 _ => self.unknown(&path, "", "cpu, memory, disk, load, network, total, idle or time"),
             }
         }
-        if self.now.saturating_sub(node.sampled) > self.maximum_age {
+        if self.now.saturating_sub(node.sampled) > self.settings.maximum_age.saturating_mul(1_000_000_000) {
             self.notes.push(format!("{path}: its newest sample is too old; nothing fresh is known of it"));
-            node.means = Vec::new();
         }
         node
     }

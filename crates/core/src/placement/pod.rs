@@ -157,6 +157,9 @@ const SPREAD: Keep = Keep::Members(&[
     ("whenUnsatisfiable", Keep::All),
     ("labelSelector", Keep::All),
     ("matchLabelKeys", Keep::All),
+    ("minDomains", Keep::All),
+    ("nodeAffinityPolicy", Keep::All),
+    ("nodeTaintsPolicy", Keep::All),
 ]);
 
 /// What of a pod placement reads; the rest of a pod that a scheduler sends need not be kept.
@@ -194,6 +197,7 @@ pub const PLACED_POD: Keep = Keep::Members(&[
             ("tolerations", Keep::All),
             ("topologySpreadConstraints", Keep::Items(&SPREAD)),
             ("volumes", Keep::Items(&VOLUME)),
+            ("resourceClaims", Keep::All),
             ("hostNetwork", Keep::All),
         ]),
     ),
@@ -207,8 +211,15 @@ impl<'a> Pruned<'a> {
 }
 
 /// What of the spec a [`PlacedShape`] keeps.
-const ON_WHICH_NODES: [&str; 6] =
-    ["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "volumes", "hostNetwork"];
+const ON_WHICH_NODES: [&str; 7] = [
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+    "resourceClaims",
+    "hostNetwork",
+];
 
 /// A pod that a scheduler wants a node for.
 #[derive(Clone, Debug, PartialEq)]

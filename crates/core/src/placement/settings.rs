@@ -55,6 +55,8 @@ pub struct LoadSettings {
     pub metrics: Vec<(Metric, f64)>,
     /// The share of nodes up to which a missing metric is taken to be the others' median; beyond, it is dropped for all.
     pub missing: f64,
+    /// What is older, in seconds, is not known any more.
+    pub maximum_age: i64,
 }
 
 /// A window that a mean is taken over.
@@ -148,6 +150,7 @@ impl Default for LoadSettings {
                 (Metric::Load, 0.1),
             ],
             missing: 0.10,
+            maximum_age: 300,
         }
     }
 }

@@ -31,7 +31,7 @@ impl World {
     }
 
     pub(crate) fn load(&mut self, file: &Value) {
-        self.file = LoadFile::read(file, &self.settings.load, NOW, 300 * SECOND).unwrap();
+        self.file = LoadFile::read(file, &self.settings.load, NOW).unwrap();
         let load = &self.file.load.nodes;
         let totals = |node: &str| load.get(node).map(|node| node.totals).unwrap_or_default();
         self.weights = learn(&self.file.containers, totals, load.values().map(|node| node.totals));

@@ -103,7 +103,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// Which part of what runs for `age` nanoseconds is missing in the weighted mean over the windows: all of what began
 /// after the newest sample, and 1 - age/length in each window later on.
-fn unseen_part(age: i64, settings: &LoadSettings) -> f64 {
+pub fn unseen_part(age: i64, settings: &LoadSettings) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a part of a day needs no nanoseconds")]
     let seconds = age as f64 / SECOND as f64;
     let (mut missing, mut weights) = (0.0, 0.0);

@@ -19,7 +19,7 @@ use crate::placement::{
 
 pub use combined::score;
 pub use hot_spot::FloodCause;
-pub use load::{UsageOf, usages};
+pub use load::{UsageOf, unseen_part, usages};
 pub use refuse::{Refusal, refuse};
 
 /// What is known, at one moment.
@@ -95,8 +95,9 @@ impl View<'_> {
         of_object.or_else(told).filter(|capacity| capacity.is_finite() && *capacity > 0.0)
     }
 
-    fn measured(&self, node: &str) -> Option<&NodeLoad> {
-        self.load.nodes.get(node)
+    /// What is known of its load.
+    pub fn measured(&self, node: &str) -> Option<&NodeLoad> {
+        self.load.fresh(node, self.now, &self.settings.load)
     }
 
     /// The shares of a node that are idle: as given, else what the shortest window leaves.

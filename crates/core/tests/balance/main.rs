@@ -1,0 +1,17 @@
+//! Which pod leaves the busiest node, and why all others stay.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    reason = "a test that fails this way says where"
+)]
+
+mod excluded;
+mod fitting;
+mod rounds;
+mod simulated;
+mod support;
+mod vectors;
