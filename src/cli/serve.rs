@@ -227,7 +227,8 @@ async fn serve(
         }
     }
     let api_address = api.map(|(listener, address)| {
-        tasks.spawn("api", api::serve(listener, snapshots.current(), latest, shutdown.clone()));
+        let sources = api::Sources { objects: snapshots.current(), ledger: latest, placement };
+        tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });
     let observer = ReloadCounter(Arc::clone(metrics));
