@@ -5,6 +5,7 @@
 //! reason why the name in `Host` is looked at.
 
 mod balance;
+mod nodes;
 mod quota;
 mod recommendations;
 mod weights;
@@ -99,7 +100,7 @@ fn is_local(host: &str) -> bool {
 fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
-                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, \
+                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
                      /api/v1/weights/NAMESPACE/KIND/NAME and /api/v1/balance";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
@@ -126,6 +127,7 @@ fn route(path: &str, known: &Sources) -> Answer {
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
+        ["nodes"] => nodes::answer(known.placement.as_ref()),
         ["balance"] => balance::answer(known.balance.as_ref()),
         _ => Err(unknown()),
     }
@@ -264,6 +266,7 @@ mod tests {
                 "placement.enabled must be true",
             ),
             ("no ledger", Method::GET, "/api/v1/quota", "localhost", 404, "has read no quota ledger"),
+            ("no placement", Method::GET, "/api/v1/nodes", "localhost", 404, "placement.enabled"),
             ("no balance", Method::GET, "/api/v1/balance", "localhost", 404, "placement.balance.enabled"),
             ("depth", Method::GET, "/api/v1/recommendations/shop/Job", "localhost", 404, "is not known"),
             ("root", Method::GET, "/", "localhost", 404, "is not known"),
