@@ -4,6 +4,7 @@
 //! page in somebody's browser does not reach it either, by a name that its own DNS server points at 127.0.0.1, is the
 //! reason why the name in `Host` is looked at.
 
+mod balance;
 mod quota;
 mod recommendations;
 
@@ -18,21 +19,35 @@ use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::balance::Rounds;
+use crate::placement::PlacementState;
 use crate::quota::content::{Known, Latest};
 use crate::server::{Shutdown, plain};
 
 /// What every path begins with.
 const ROOT: &str = "/api/v1/";
 
+/// Where answers come from.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// What the cluster looks like.
+    pub objects: Arc<ArcSwap<Objects>>,
+    /// The quota ledger.
+    pub ledger: Latest,
+    /// What placement knows, where it is enabled.
+    pub placement: Option<PlacementState>,
+    /// The last rounds of the balance controller, where it is enabled.
+    pub balance: Option<Rounds>,
+}
+
 /// Answers from the snapshot until `shutdown` is finished.
-pub async fn serve(
-    listener: TcpListener,
-    objects: Arc<ArcSwap<Objects>>,
-    ledger: Latest,
-    shutdown: Shutdown,
-) {
+pub async fn serve(listener: TcpListener, parts: Parts, shutdown: Shutdown) {
     let answer = move |request: &Request<Incoming>| {
-        let known = Sources { objects: &objects.load(), ledger: ledger.load_full() };
+        let known = Sources {
+            objects: &parts.objects.load(),
+            ledger: parts.ledger.load_full(),
+            balance: parts.balance.as_ref(),
+        };
         answer(request.method(), request.uri().path(), request.headers(), &known)
     };
     plain::serve(listener, "api", shutdown, answer).await;
@@ -42,6 +57,7 @@ pub async fn serve(
 struct Sources<'a> {
     objects: &'a Objects,
     ledger: Option<Arc<Known>>,
+    balance: Option<&'a Rounds>,
 }
 
 /// A text that is JSON already, or why there is none.
@@ -94,7 +110,7 @@ fn is_local(host: &str) -> bool {
 fn route(path: &str, known: &Sources<'_>) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
-                     /api/v1/recommendations/NAMESPACE/KIND/NAME and /api/v1/quota";
+                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota and /api/v1/balance";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = known.objects;
@@ -115,6 +131,7 @@ fn route(path: &str, known: &Sources<'_>) -> Answer {
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
+        ["balance"] => balance::answer(known.balance),
         _ => Err(unknown()),
     }
 }
@@ -166,7 +183,7 @@ mod tests {
 
     async fn ask(method: &Method, path: &str, host: &str) -> (u16, Value) {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
-        let known = Sources { objects: &objects(), ledger: None };
+        let known = Sources { objects: &objects(), ledger: None, balance: None };
         let response = answer(method, path, &headers, &known);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let status = response.status().as_u16();
@@ -239,6 +256,7 @@ mod tests {
             ),
             ("path", Method::GET, "/api/v1/other", "localhost", 404, "there are /api/v1/recommendations"),
             ("no ledger", Method::GET, "/api/v1/quota", "localhost", 404, "has read no quota ledger"),
+            ("no balance", Method::GET, "/api/v1/balance", "localhost", 404, "placement.balance.enabled"),
             ("depth", Method::GET, "/api/v1/recommendations/shop/Job", "localhost", 404, "is not known"),
             ("root", Method::GET, "/", "localhost", 404, "is not known"),
             ("method", Method::POST, "/api/v1/recommendations", "localhost", 405, "only GET and HEAD"),
