@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use plimsoll_core::placement::{DropReason, Dropped, KnownNodes, NodeTimes, NodeValues};
 
-use crate::recommender::sources::prometheus::Series;
+use crate::recommender::sources::prometheus::{Series, read_answer};
 
 /// Which node a series is about.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,22 @@ impl Series for ValueSeries<'_> {
             None => self.dropped.count(DropReason::UnknownNode),
         }
     }
+}
+
+/// What an answer of Prometheus says of each node: the values of a vector whose series name a node in one of `labels`.
+/// What cannot be true, or is above `greatest`, is dropped and counted.
+///
+/// # Errors
+/// It is no answer of Prometheus.
+pub fn read_node_values(
+    body: &[u8],
+    labels: &[String],
+    nodes: &KnownNodes,
+    greatest: f64,
+) -> Result<(NodeValues, Dropped), serde_json::Error> {
+    let mut series = ValueSeries::new(Naming { labels, nodes }, greatest);
+    read_answer(body, &mut series)?;
+    Ok((series.values, series.dropped))
 }
 
 /// The time of each node's newest sample, as the value of a series.
