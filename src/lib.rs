@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod balance;
 pub mod cli;
 pub mod cluster;
 pub mod config;

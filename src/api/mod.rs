@@ -4,6 +4,8 @@
 //! page in somebody's browser does not reach it either, by a name that its own DNS server points at 127.0.0.1, is the
 //! reason why the name in `Host` is looked at.
 
+mod balance;
+mod nodes;
 mod quota;
 mod recommendations;
 mod weights;
@@ -19,6 +21,7 @@ use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::balance::Rounds;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
 use crate::server::{Shutdown, plain};
@@ -35,6 +38,8 @@ pub struct Sources {
     pub ledger: Latest,
     /// What placement knows, where it is enabled.
     pub placement: Option<PlacementState>,
+    /// The last rounds of the balance controller, where it is enabled.
+    pub balance: Option<Rounds>,
 }
 
 /// Answers from what is known until `shutdown` is finished.
@@ -95,8 +100,8 @@ fn is_local(host: &str) -> bool {
 fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
-                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota and \
-                     /api/v1/weights/NAMESPACE/KIND/NAME";
+                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
+                     /api/v1/weights/NAMESPACE/KIND/NAME and /api/v1/balance";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = &known.objects.load();
@@ -122,6 +127,8 @@ fn route(path: &str, known: &Sources) -> Answer {
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
+        ["nodes"] => nodes::answer(known.placement.as_ref()),
+        ["balance"] => balance::answer(known.balance.as_ref()),
         _ => Err(unknown()),
     }
 }
@@ -259,6 +266,8 @@ mod tests {
                 "placement.enabled must be true",
             ),
             ("no ledger", Method::GET, "/api/v1/quota", "localhost", 404, "has read no quota ledger"),
+            ("no placement", Method::GET, "/api/v1/nodes", "localhost", 404, "placement.enabled"),
+            ("no balance", Method::GET, "/api/v1/balance", "localhost", 404, "placement.balance.enabled"),
             ("depth", Method::GET, "/api/v1/recommendations/shop/Job", "localhost", 404, "is not known"),
             ("root", Method::GET, "/", "localhost", 404, "is not known"),
             ("method", Method::POST, "/api/v1/recommendations", "localhost", 405, "only GET and HEAD"),

@@ -214,6 +214,7 @@ async fn serve(
         Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))
             .with_autoscalers(config.hpa.enabled);
     let (mut hpa_api_address, mut extender_address) = (None, None);
+    let mut balance = None;
     if let Some(client) = &client {
         let namespaces = LiveNamespaces::new(client.clone(), config.admission.namespace_read_timeout);
         engine =
@@ -222,12 +223,12 @@ async fn serve(
         process.keep_autoscalers(client, &pods);
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
         if let Some(state) = &placement {
-            placement::start(&process, client, state);
+            balance = placement::start(&process, client, state);
             extender_address = Some(extender::start(&process, state).await?);
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let sources = api::Sources { objects: snapshots.current(), ledger: latest, placement };
+        let sources = api::Sources { objects: snapshots.current(), ledger: latest, placement, balance };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });

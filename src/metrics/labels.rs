@@ -230,6 +230,24 @@ label_values! {
 }
 
 label_values! {
+    /// How an eviction from the busiest node ended.
+    BalanceEviction {
+        /// The pod goes.
+        Evicted = "evicted",
+        /// It would have gone; nothing was done.
+        DryRun = "dry_run",
+        /// It was gone already.
+        Gone = "gone",
+        /// A `PodDisruptionBudget`, or a webhook, did not allow it.
+        Refused = "refused",
+        /// The call failed.
+        Failed = "failed",
+        /// It could not be written down first, or the lease was lost meanwhile: nothing was done.
+        Withheld = "withheld",
+    }
+}
+
+label_values! {
     /// What became of a metric of an autoscaler at admission.
     HpaOutcome {
         /// A utilization became an average value, or that follows its base.
@@ -302,6 +320,8 @@ label_values! {
 single_label!(QuotaOutcomeLabel, outcome: QuotaOutcome);
 single_label!(LedgerWriteLabel, result: LedgerWrite);
 single_label!(EvictionLabel, result: EvictionResult);
+single_label!(VerdictLabel, verdict: &'static str);
+single_label!(BalanceEvictionLabel, result: BalanceEviction);
 single_label!(ClaimLabel, event: ClaimEvent);
 
 /// The labels of what a tree has; there is one tree.

@@ -3,6 +3,7 @@
 //! One [`Metrics`] is made at start and passed down. Handles of the hot path are resolved once, at registration, so
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
+mod balance;
 mod extender;
 mod families;
 mod hpa;
@@ -22,6 +23,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use self::balance::BalanceFamilies;
 use self::extender::ExtenderFamilies;
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
 use self::hpa::HpaFamilies;
@@ -30,10 +32,10 @@ use self::labels::{
     AdmissionLabels, KindLabel, NamespaceReadLabel, ProfileLabel, ReasonLabel, ReloadLabel, VersionLabel,
 };
 pub use self::labels::{
-    ApiGroup, ApiOutcome, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb, HpaOutcome, HpaState,
-    HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation, PlacedState, ProfileState,
-    QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome, ScaleOutcome,
-    UpstreamError, WeightsOf, WriteResult,
+    ApiGroup, ApiOutcome, BalanceEviction, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb,
+    HpaOutcome, HpaState, HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation,
+    PlacedState, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult,
+    SampleOutcome, ScaleOutcome, UpstreamError, WeightsOf, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;
@@ -57,6 +59,7 @@ pub struct Metrics {
     quota: QuotaFamilies,
     hpa: HpaFamilies,
     hpa_api: HpaApiFamilies,
+    balance: BalanceFamilies,
     extender: ExtenderFamilies,
     nodes: NodesFamilies,
     load: LoadFamilies,
@@ -80,10 +83,24 @@ impl Metrics {
         let quota = QuotaFamilies::register(r);
         let hpa = HpaFamilies::register(r);
         let hpa_api = HpaApiFamilies::register(r);
+        let balance = BalanceFamilies::register(r);
         let extender = ExtenderFamilies::register(r);
         let nodes = NodesFamilies::register(r);
         let load = LoadFamilies::register(r);
-        Self { registry, admission, listener, state, recommender, quota, hpa, hpa_api, extender, nodes, load }
+        Self {
+            registry,
+            admission,
+            listener,
+            state,
+            recommender,
+            quota,
+            hpa,
+            hpa_api,
+            balance,
+            extender,
+            nodes,
+            load,
+        }
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,

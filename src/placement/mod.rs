@@ -1,7 +1,6 @@
 //! Placement by real load: what is known of nodes and pods, and the ways out to schedulers.
 
 pub mod extender;
-pub mod lead;
 pub mod load;
 mod nodes_lost;
 mod pods;

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use kube::Client;
 
 use super::process::Process;
-use crate::placement::{PlacementState, lead, load, run};
+use crate::balance::run::work;
+use crate::balance::{self, Rounds};
+use crate::cluster::{Leadership, LeadershipOptions, identity};
+use crate::placement::publish;
+use crate::placement::{PlacementState, load, run};
 use crate::recommender::sources::prometheus::Labels;
 
 /// What placement knows, where it is enabled: nothing yet.
@@ -14,8 +18,8 @@ pub(super) fn state(process: &Process) -> Option<PlacementState> {
     placement.enabled.then(|| PlacementState::new(placement.settings.clone(), process.snapshots.current()))
 }
 
-/// Starts what keeps it.
-pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) {
+/// Starts what keeps it, and what one replica does for all. Where the last rounds of balance are told, if there are any.
+pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
     let Process { config, metrics, readiness, tasks, snapshots, .. } = process;
     let following = run::follow_pods(
         client.clone(),
@@ -49,14 +53,52 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
         tasks.cancelled(),
     );
     tasks.spawn("nodes of placement", looking);
-    if config.placement.leads() {
-        let parts = lead::Parts {
-            config: config.placement.clone(),
-            own_namespace: config.admission.own_namespace.clone(),
-            state: state.clone(),
-            snapshots: Arc::clone(snapshots),
+    lead(process, client, state)
+}
+
+/// Starts what one replica does for all.
+fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
+    let Process { config, metrics, tasks, snapshots, .. } = process;
+    let placement = &config.placement;
+    if !placement.leads() {
+        return None;
+    }
+    let environment: Vec<_> = std::env::vars().collect();
+    let identity = identity(&environment);
+    let own_namespace = config.admission.own_namespace.clone();
+    let options = LeadershipOptions {
+        part: balance::PART,
+        namespace: own_namespace.clone(),
+        identity: identity.clone(),
+        shards: 1,
+        duration: placement.lease_duration,
+        renew_interval: placement.renew_interval,
+    };
+    let leadership = Leadership::new(client.clone(), options, Arc::clone(metrics));
+    let mut all = Vec::new();
+    let mut rounds = None;
+    if placement.balance.enabled {
+        let told = Rounds::new(leadership.holder(), &identity, placement.balance.dry_run);
+        rounds = Some(told.clone());
+        let parts = balance::Parts {
+            config: placement.balance.clone(),
+            own_namespace,
+            identity,
+            placement: state.clone(),
+            rounds: told,
             metrics: Arc::clone(metrics),
         };
-        tasks.spawn("placement leader", lead::lead(client.clone(), parts, tasks.cancelled()));
+        let client = client.clone();
+        all.push(work(move |token| balance::balance(client.clone(), parts.clone(), token)));
     }
+    if let Some(options) = publish::Options::of(placement) {
+        let (client, state) = (client.clone(), state.clone());
+        let (snapshots, metrics) = (Arc::clone(snapshots), Arc::clone(metrics));
+        all.push(work(move |token| {
+            let (snapshots, metrics) = (Arc::clone(&snapshots), Arc::clone(&metrics));
+            publish::publish(client.clone(), options, state.clone(), snapshots, metrics, token)
+        }));
+    }
+    tasks.spawn("balance leader", balance::run::lead(leadership, state.clone(), all, tasks.cancelled()));
+    rounds
 }

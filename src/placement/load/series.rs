@@ -28,7 +28,7 @@ pub(super) struct ValueSeries<'r> {
     pub(super) values: NodeValues,
     pub(super) dropped: Dropped,
     /// Of the series that is being read.
-    pub(super) point: Option<Option<f64>>,
+    pub(super) point: Option<f64>,
 }
 
 impl<'r> ValueSeries<'r> {
@@ -47,12 +47,12 @@ impl Series for ValueSeries<'_> {
     }
 
     fn point(&mut self, _: Option<i64>, value: Option<f64>) {
-        self.point = Some(value);
+        self.point = value;
     }
 
     fn finish(&mut self, labels: &[Option<Cow<'_, str>>]) {
-        // Without a point it is a histogram, and no value.
-        let Some(value) = self.point.take() else { return self.dropped.count(DropReason::NotANumber) };
+        // Without a point it is a histogram, and no number.
+        let value = self.point.take();
         match self.naming.nodes.first(labels) {
             Some(node) => self.values.put(node, value, self.greatest, &mut self.dropped),
             None => self.dropped.count(DropReason::UnknownNode),

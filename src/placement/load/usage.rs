@@ -54,6 +54,7 @@ impl UsageQueries {
 
 /// Where usage comes from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a program")]
 enum Source {
     Prometheus { client: Client, queries: UsageQueries },
     MetricsServer(MetricsServer),
@@ -315,7 +316,7 @@ struct UseSeries<'r> {
     /// Those of namespace, pod and container.
     labels: [&'r str; 3],
     /// Of the series that is being read.
-    point: Option<Option<f64>>,
+    point: Option<f64>,
 }
 
 impl<'r> UseSeries<'r> {
@@ -365,11 +366,11 @@ impl Series for UseSeries<'_> {
     }
 
     fn point(&mut self, _: Option<i64>, value: Option<f64>) {
-        self.point = Some(value);
+        self.point = value;
     }
 
     fn finish(&mut self, labels: &[Option<Cow<'_, str>>]) {
-        let value = self.point.take().flatten();
+        let value = self.point.take();
         match labels {
             [Some(namespace), Some(pod), container] => {
                 self.put(namespace, pod, container.as_deref(), value);

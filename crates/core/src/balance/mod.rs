@@ -17,6 +17,7 @@ mod claims;
 mod constraints;
 mod fit;
 mod node;
+mod pod_uses;
 mod round;
 mod selector;
 mod settings;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 pub use self::claims::{Claim, Claims};
 pub use self::node::BalanceNode;
+pub use self::pod_uses::PodUses;
 pub use self::round::{Move, NodeView, PodName, Round, Verdict};
 pub use self::settings::BalanceSettings;
 pub use self::spared::{Misfit, Spared};

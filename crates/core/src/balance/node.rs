@@ -1,7 +1,7 @@
 //! A node as balancing sees it.
 
 use crate::objects::Node;
-use crate::placement::{Figures, LoadSettings, NodeLoad, View, units, unseen_part};
+use crate::placement::{Figures, LoadSettings, NodeLoad, NodeResource, View, units, unseen_part};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -62,10 +62,14 @@ impl<'a> BalanceNode<'a> {
         self.node.labels.get(key).map(String::as_str)
     }
 
-    /// The cores and bytes that it has; `None` if it does not say.
+    /// The cores and bytes that it has, as it says, else as who measured it does; `None` if nobody does.
     pub(super) fn capacity(&self) -> Option<Figures> {
-        let of = |name| Some(units(self.node.capacity.get(name)?)).filter(|all| *all > 0.0);
-        Some(Figures { cpu: of("cpu")?, memory: of("memory")? })
+        let of = |resource: NodeResource| {
+            let said = self.node.capacity.get(resource.name()).map(units);
+            let told = || self.load?.totals.get(resource);
+            said.or_else(told).filter(|all| all.is_finite() && *all > 0.0)
+        };
+        Some(Figures { cpu: of(NodeResource::Cpu)?, memory: of(NodeResource::Memory)? })
     }
 
     /// What a pod, or what is unseen, is of the node's CPU and memory. 0 where the node does not say how much it has.

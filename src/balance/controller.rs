@@ -1,0 +1,314 @@
+//! The rounds of the leader.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use plimsoll_core::balance::{Claims, Move, NodeView, Round, State, Verdict};
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::MANAGER;
+use super::claims::ClaimReader;
+use super::memory::{Memory, Remembered};
+use super::plan::{plan_by, settings};
+use super::report::{Outcome, Report};
+use super::rounds::Rounds;
+use crate::cluster::{Events, Evicted, EvictionMode, Evictor, News, reference};
+use crate::config;
+use crate::metrics::{BalanceEviction, Metrics};
+use crate::placement::{PlacementState, now};
+
+/// So many pods are tried in a round, if `PodDisruptionBudget`s do not allow those before.
+const MOST_TRIES: usize = 5;
+/// When what the last leader has left cannot be read, it is tried again so much later.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What the controller needs of its process.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// Its settings.
+    pub config: config::Balance,
+    /// Where the lease is.
+    pub own_namespace: String,
+    /// Who we are in the lease.
+    pub identity: String,
+    /// What is known of nodes and pods.
+    pub placement: PlacementState,
+    /// Where rounds are told.
+    pub rounds: Rounds,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Balances until `cancelled`: what the leader does.
+pub async fn balance(client: Client, parts: Parts, cancelled: CancellationToken) {
+    let (rounds, metrics) = (parts.rounds.clone(), Arc::clone(&parts.metrics));
+    let mut controller = Controller::new(client, parts, cancelled.clone());
+    tokio::select! {
+        () = cancelled.cancelled() => {}
+        () = controller.run() => {}
+    }
+    // Another replica tells of them from now on.
+    rounds.clear();
+    metrics.balance_ends();
+}
+
+struct Controller {
+    parts: Parts,
+    state: State,
+    memory: Memory,
+    claims: ClaimReader,
+    evictor: Evictor,
+    events: Events,
+    cancelled: CancellationToken,
+    /// What came of the last round.
+    last: Option<&'static str>,
+}
+
+/// How a try to evict a pod went on.
+enum Tried {
+    /// This round is over.
+    Done,
+    /// The next pod may be tried.
+    Next,
+}
+
+impl Controller {
+    fn new(client: Client, parts: Parts, cancelled: CancellationToken) -> Self {
+        Self {
+            memory: Memory::new(client.clone(), &parts.own_namespace, &parts.identity),
+            claims: ClaimReader::new(client.clone()),
+            evictor: Evictor::new(client.clone(), MANAGER),
+            events: Events::new(client, MANAGER),
+            state: State::default(),
+            cancelled,
+            last: None,
+            parts,
+        }
+    }
+
+    async fn run(&mut self) {
+        self.remember().await;
+        let mut ticks = interval(self.parts.config.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.round().await;
+        }
+    }
+
+    /// Begins with what the leader before has done.
+    async fn remember(&mut self) {
+        loop {
+            match self.memory.read().await {
+                Ok(Remembered::Evictions(evictions)) => {
+                    self.state = State::remembering(evictions, now());
+                    return;
+                }
+                Ok(Remembered::Unreadable(why)) => {
+                    let pause = self.parts.config.cooldown;
+                    tracing::warn!(
+                        why,
+                        annotation = super::MEMO,
+                        "what the last leader has evicted cannot be read; waiting as long as a workload is left alone"
+                    );
+                    sleep(pause).await;
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "what the last leader has evicted cannot be read; trying again");
+                    sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// One round.
+    async fn round(&mut self) {
+        let known = self.claims.known();
+        let (mut round, mut seconds) = self.plan(known).await;
+        if !round.unread.is_empty() && self.is_worth_reading(&round) {
+            let known = self.claims.read(&round.unread).await;
+            (round, seconds) = self.plan(known).await;
+        }
+        self.parts.metrics.balance_round(&round, seconds);
+        let mut report = Report::of(&round);
+        self.state = std::mem::take(&mut round.state);
+        if self.last != Some(report.verdict) {
+            tracing::info!(verdict = report.verdict, why = report.why, "balance");
+            self.last = Some(report.verdict);
+        } else {
+            tracing::debug!(verdict = report.verdict, why = report.why, "balance");
+        }
+        if let (Verdict::Evict { .. }, Some(source)) = (&round.verdict, &round.source) {
+            self.act(&round, source, &mut report).await;
+        } else if let (Verdict::NoCandidate { .. } | Verdict::NoTarget { .. }, Some(source)) =
+            (&round.verdict, &round.source)
+        {
+            let note = format!("{}; see /api/v1/balance of {}", report.why, self.parts.identity);
+            self.tell_node(source, News::Warning, "BalanceImpossible", &note).await;
+        }
+        self.parts.rounds.add(report);
+    }
+
+    /// Claims are read only where pods may be moved.
+    fn is_worth_reading(&self, round: &Round) -> bool {
+        matches!(round.verdict, Verdict::Evict { .. } | Verdict::NoCandidate { .. })
+            && !self.cancelled.is_cancelled()
+    }
+
+    /// Plans on a thread of its own: it takes a while, and others want to go on. Also how many seconds it took.
+    async fn plan(&self, claims: Claims) -> (Round, f64) {
+        let (placement, state) = (self.parts.placement.clone(), self.state.clone());
+        let settings = settings(&self.parts.config, placement.settings.load().flood.node_lost);
+        let planned = spawn_blocking(move || {
+            let uses = placement.uses.load_full();
+            let began = Instant::now();
+            let round = placement.decide(now(), |view| {
+                let oldest = view.now.saturating_sub(nanos(view.settings.load.maximum_age));
+                let containers = if uses.taken >= oldest { &uses.containers[..] } else { &[] };
+                plan_by(view, containers, &claims, &settings, &state)
+            });
+            (round, began.elapsed().as_secs_f64())
+        });
+        match planned.await {
+            Ok(planned) => planned,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Evicts the first of the candidates that can be.
+    async fn act(&mut self, round: &Round, source: &NodeView, report: &mut Report) {
+        for (index, goes) in round.candidates.iter().take(MOST_TRIES).enumerate() {
+            if self.cancelled.is_cancelled() {
+                return;
+            }
+            let (outcome, message, tried) = if self.parts.config.dry_run {
+                self.state.note(goes.past(&source.name, round.now, false));
+                (Outcome::WouldBeEvicted, None, Tried::Done)
+            } else {
+                self.evict(round, source, goes).await
+            };
+            self.parts.metrics.balance_eviction(counted(outcome));
+            self.tell(source, goes, outcome, message.as_deref()).await;
+            report.note(index, outcome, message);
+            if let Tried::Done = tried {
+                return;
+            }
+        }
+    }
+
+    async fn evict(
+        &mut self,
+        round: &Round,
+        source: &NodeView,
+        goes: &Move,
+    ) -> (Outcome, Option<String>, Tried) {
+        // Before it is done: the next leader must know of it, and nobody can write there who does not lead.
+        self.state.note(goes.past(&source.name, round.now, true));
+        match self.memory.write(&self.state).await {
+            Ok(true) => {}
+            Ok(false) => {
+                self.state.take_back(&goes.workload);
+                let message = "another replica leads now".to_owned();
+                return (Outcome::Withheld, Some(message), Tried::Done);
+            }
+            Err(error) => {
+                self.state.take_back(&goes.workload);
+                tracing::warn!(%error, "an eviction could not be noted on the lease, and is not done");
+                return (Outcome::Withheld, Some(error.to_string()), Tried::Done);
+            }
+        }
+        let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
+        let evicted = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::Real).await;
+        match evicted {
+            Evicted::Yes => (Outcome::Evicted, None, Tried::Done),
+            Evicted::Gone => {
+                // The node is less busy now; by how much, the next round knows better.
+                self.state.take_back(&goes.workload);
+                (Outcome::Gone, None, Tried::Done)
+            }
+            Evicted::Refused { message } => {
+                self.state.take_back(&goes.workload);
+                (Outcome::Refused, Some(message), Tried::Next)
+            }
+            // It may have been evicted all the same, and counts as if it had been.
+            Evicted::Failed(error) => {
+                tracing::warn!(%error, "an eviction failed");
+                (Outcome::Failed, Some(error.to_string()), Tried::Done)
+            }
+        }
+    }
+
+    /// Says what became of a pod: in the log, and in events on the pod and its node.
+    async fn tell(&self, source: &NodeView, goes: &Move, outcome: Outcome, message: Option<&str>) {
+        let figures = format!(
+            "node {} is used by {:.3}, {:.3} above the mean, and {} is {:.3} of it; node {} has room",
+            source.name, source.usage, source.deviation, goes.pod, goes.part, goes.target
+        );
+        let (namespace, pod, node) = (&*goes.pod.namespace, &*goes.pod.name, &*source.name);
+        let (reason, note) = match outcome {
+            Outcome::Evicted => {
+                tracing::info!(
+                    namespace,
+                    pod,
+                    node,
+                    target = &*goes.target,
+                    part = goes.part,
+                    "evicted for balance"
+                );
+                ("BalanceEvicted", format!("evicted: {figures}"))
+            }
+            Outcome::WouldBeEvicted => {
+                tracing::info!(
+                    namespace,
+                    pod,
+                    node,
+                    target = &*goes.target,
+                    part = goes.part,
+                    "would be evicted for balance"
+                );
+                (
+                    "BalanceDryRun",
+                    format!("would be evicted, but placement.balance.dryRun is true: {figures}"),
+                )
+            }
+            Outcome::Refused => {
+                tracing::info!(namespace, pod, node, message, "not evicted; another pod may be");
+                return;
+            }
+            Outcome::Gone | Outcome::Failed | Outcome::Withheld | Outcome::Later => return,
+        };
+        let regarding = reference("v1", "Pod", namespace, pod, &goes.uid);
+        self.events.publish(&regarding, News::Normal, reason, "Balance", &note).await;
+        self.tell_node(source, News::Normal, reason, &format!("pod {}: {note}", goes.pod)).await;
+    }
+
+    async fn tell_node(&self, node: &NodeView, news: News, reason: &'static str, note: &str) {
+        let objects = self.parts.placement.objects.load_full();
+        let uid = objects.node(&node.name).map(|node| node.uid.clone()).unwrap_or_default();
+        let regarding = reference("v1", "Node", "", &node.name, &uid);
+        self.events.publish(&regarding, news, reason, "Balance", note).await;
+    }
+}
+
+const fn nanos(seconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000)
+}
+
+const fn counted(outcome: Outcome) -> BalanceEviction {
+    match outcome {
+        Outcome::Evicted => BalanceEviction::Evicted,
+        Outcome::WouldBeEvicted => BalanceEviction::DryRun,
+        Outcome::Gone => BalanceEviction::Gone,
+        Outcome::Refused => BalanceEviction::Refused,
+        Outcome::Failed => BalanceEviction::Failed,
+        Outcome::Withheld | Outcome::Later => BalanceEviction::Withheld,
+    }
+}
