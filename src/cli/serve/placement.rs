@@ -10,6 +10,7 @@ use crate::balance::{self, Rounds};
 use crate::cluster::{Leadership, LeadershipOptions, identity};
 use crate::placement::publish;
 use crate::placement::{PlacementState, load, run};
+use crate::recommender::sources::prometheus::Labels;
 
 /// What placement knows, where it is enabled: nothing yet.
 pub(super) fn state(process: &Process) -> Option<PlacementState> {
@@ -31,6 +32,11 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
     tasks.spawn("pods of placement", following);
     let reading = load::Parts {
         config: config.placement.clone(),
+        labels: Labels {
+            namespace: config.recommender.prometheus.namespace_label.clone(),
+            pod: config.recommender.prometheus.pod_label.clone(),
+            container: config.recommender.prometheus.container_label.clone(),
+        },
         cluster: config.cluster.clone(),
         state: state.clone(),
         metrics: Arc::clone(metrics),
