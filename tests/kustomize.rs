@@ -340,6 +340,75 @@ fn the_component_turns_quota_on() {
     assert_eq!(*patch, json!({"name": variable, "value": "true"}));
 }
 
+/// What placement calls is what its components grant; the leader's rights are apart.
+#[test]
+fn rights_of_placement_are_those_in_use() {
+    let right = |group: &str, resource: &str, verb: &str| [group, resource, verb, ""].map(str::to_owned);
+    let mut watched: BTreeSet<_> = WATCHED
+        .iter()
+        .filter(|kind| kind.part == Part::QuotaOrPlacement)
+        .flat_map(|kind| ["list", "watch"].map(|verb| right(kind.group(), kind.plural, verb)))
+        .collect();
+    watched.extend([
+        right("", "pods", "list"),
+        right("", "pods", "watch"),
+        right("metrics.k8s.io", "nodes", "list"),
+        right("metrics.k8s.io", "pods", "list"),
+    ]);
+    let labels = BTreeSet::from([right("", "nodes", "patch")]);
+    let evictions = BTreeSet::from([
+        right("", "pods/eviction", "create"),
+        right("", "persistentvolumeclaims", "get"),
+        right("", "persistentvolumes", "get"),
+    ]);
+    for (name, used) in [("placement", watched), ("load-class", labels), ("balance", evictions)] {
+        assert_eq!(rights(&component(name, "ClusterRole")[0]), used, "{name}");
+        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+            assert_eq!(component(name, kind)[0]["metadata"]["name"], format!("plimsoll-{name}"), "{name}");
+        }
+    }
+    let leases = ["create", "get", "update"].map(|verb| right("coordination.k8s.io", "leases", verb));
+    for name in ["load-class", "balance"] {
+        let role = component(name, "Role")[0].clone();
+        assert_eq!(role["metadata"]["namespace"], "plimsoll-system", "{name}");
+        assert_eq!(rights(&role), leases.clone().into(), "{name}");
+    }
+}
+
+/// Whether the way in which the components turn placement on is one that works.
+#[test]
+fn the_components_turn_placement_on() {
+    let mut environment = Vec::new();
+    for name in ["placement", "load-class", "balance"] {
+        let deployment = component(name, "Deployment")[0].clone();
+        let env = deployment["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+        for variable in env.as_array().unwrap() {
+            let text = |key: &str| variable[key].as_str().unwrap().to_owned();
+            environment.push((text("name"), text("value")));
+        }
+    }
+    let sources = plimsoll::config::Sources { environment, ..Default::default() };
+    let placement = plimsoll::config::load(&sources).unwrap().config.placement;
+    assert!(placement.enabled && placement.load_class.enabled && placement.balance.enabled);
+    assert!(placement.balance.dry_run, "nothing is evicted as shipped");
+    let deployment = component("placement", "Deployment")[0].clone();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    assert!(placement.client_ca.unwrap().starts_with(mount));
+    assert_eq!(pod["volumes"][0]["name"], container["volumeMounts"][0]["name"]);
+    let service = component("placement", "Service")[0].clone();
+    let policy = component("placement", "NetworkPolicy")[0].clone();
+    for (rule, got) in [
+        ("container", &container["ports"][0]["containerPort"]),
+        ("Service", &service["spec"]["ports"][0]["port"]),
+        ("NetworkPolicy", &policy["spec"]["ingress"][0]["ports"][0]["port"]),
+    ] {
+        assert_eq!(*got, json!(placement.address.port()), "{rule}");
+    }
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], container["ports"][0]["name"]);
+}
+
 /// What the aggregated API server calls is what its components grant; each is complete without the other.
 #[test]
 fn rights_of_the_aggregated_api_are_those_in_use() {
@@ -554,6 +623,11 @@ mod snapshots {
     #[test]
     fn aggregated_api() {
         compare("tests/fixtures/kustomize/hpa-shim", "hpa-shim");
+    }
+
+    #[test]
+    fn placement_with_all_of_it() {
+        compare("tests/fixtures/kustomize/placement", "placement");
     }
 
     #[test]

@@ -207,7 +207,7 @@ async fn serve(
         }
         None => Some(process.follow_cluster().await?),
     };
-    process.recommend();
+    process.recommend(placement.as_ref());
     let latest = Latest::default();
     let mut engine =
         Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))

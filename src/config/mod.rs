@@ -10,7 +10,7 @@ mod hpa;
 mod hpa_api;
 mod keys;
 mod layers;
-pub(crate) mod placement;
+mod placement;
 mod profiles;
 mod prometheus;
 mod quota;

@@ -291,12 +291,12 @@ section! {
 section! {
     /// What Prometheus is asked about nodes.
     RawLoadQueries {
-        cpu: (super::placement::queries::CPU),
-        memory: (super::placement::queries::MEMORY),
-        disk: (super::placement::queries::DISK),
-        load: (super::placement::queries::LOAD),
-        network: (super::placement::queries::NETWORK),
-        time: (super::placement::queries::TIME),
+        cpu: (crate::placement::load::queries::CPU),
+        memory: (crate::placement::load::queries::MEMORY),
+        disk: (crate::placement::load::queries::DISK),
+        load: (crate::placement::load::queries::LOAD),
+        network: (crate::placement::load::queries::NETWORK),
+        time: (crate::placement::load::queries::TIME),
     }
 }
 
@@ -327,12 +327,12 @@ section! {
 section! {
     /// What Prometheus is asked about containers.
     RawUsageQueries {
-        cpu: (super::placement::queries::CONTAINER_CPU),
-        memory: (super::placement::queries::CONTAINER_MEMORY),
-        bandwidth: (super::placement::queries::POD_BANDWIDTH),
-        disk: (super::placement::queries::CONTAINER_DISK),
-        total_bandwidth: (super::placement::queries::TOTAL_BANDWIDTH),
-        total_disk: (super::placement::queries::TOTAL_DISK),
+        cpu: (crate::placement::load::queries::CONTAINER_CPU),
+        memory: (crate::placement::load::queries::CONTAINER_MEMORY),
+        bandwidth: (crate::placement::load::queries::POD_BANDWIDTH),
+        disk: (crate::placement::load::queries::CONTAINER_DISK),
+        total_bandwidth: (crate::placement::load::queries::TOTAL_BANDWIDTH),
+        total_disk: (crate::placement::load::queries::TOTAL_DISK),
     }
 }
 

@@ -50,6 +50,30 @@ pub struct UsageCheckpointSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::peaks")]
     pub peaks: Vec<String>,
+    /// What share of the whole cluster's resources the workload uses, in proportion, as placement learnt it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<ResourceWeights>,
+}
+
+/// Weights by resource, with the sum 1; texts, so that nobody rounds them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceWeights {
+    /// CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::number_text")]
+    pub cpu: Option<String>,
+    /// Memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::number_text")]
+    pub memory: Option<String>,
+    /// Network bandwidth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::number_text")]
+    pub bandwidth: Option<String>,
+    /// Disk space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::number_text")]
+    pub disk: Option<String>,
 }
 
 /// The usage of one container.

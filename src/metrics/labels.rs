@@ -498,3 +498,35 @@ pub(super) struct NodeWriteLabels {
     pub(super) kind: NodeWrite,
     pub(super) result: WriteResult,
 }
+
+label_values! {
+    /// What is asked about.
+    LoadOf {
+        /// How loaded nodes are.
+        Nodes = "nodes",
+        /// What containers use.
+        Containers = "containers",
+    }
+}
+
+label_values! {
+    /// Whether a node has a load.
+    LoadState {
+        /// It has one.
+        Fresh = "fresh",
+        /// Nothing is known of it, or what is known is too old.
+        Without = "without",
+    }
+}
+
+label_values! {
+    /// What weights were learnt of.
+    WeightsOf {
+        /// A workload.
+        Workload = "workload",
+        /// An image.
+        Image = "image",
+    }
+}
+
+single_label!(QueryLabel, query: &'static str);

@@ -11,6 +11,7 @@ mod hpa_api;
 mod labels;
 mod listener;
 mod nodes;
+mod placement_load;
 mod process;
 mod quota;
 mod recommender;
@@ -32,12 +33,13 @@ use self::labels::{
 };
 pub use self::labels::{
     ApiGroup, ApiOutcome, BalanceEviction, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb,
-    HpaOutcome, HpaState, HpaWrite, LedgerWrite, NamespaceRead, NodeWrite, Operation, PlacedState,
-    ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult, SampleOutcome,
-    ScaleOutcome, UpstreamError, WeightsFrom, WriteResult,
+    HpaOutcome, HpaState, HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation,
+    PlacedState, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult,
+    SampleOutcome, ScaleOutcome, UpstreamError, WeightsFrom, WeightsOf, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;
+use self::placement_load::LoadFamilies;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
@@ -60,6 +62,7 @@ pub struct Metrics {
     balance: BalanceFamilies,
     extender: ExtenderFamilies,
     nodes: NodesFamilies,
+    load: LoadFamilies,
 }
 
 impl Metrics {
@@ -83,6 +86,7 @@ impl Metrics {
         let balance = BalanceFamilies::register(r);
         let extender = ExtenderFamilies::register(r);
         let nodes = NodesFamilies::register(r);
+        let load = LoadFamilies::register(r);
         Self {
             registry,
             admission,
@@ -94,6 +98,7 @@ impl Metrics {
             hpa_api,
             extender,
             nodes,
+            load,
             balance,
         }
     }

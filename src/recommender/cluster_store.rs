@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use plimsoll_core::placement::{LearntWeights, WorkloadKey};
 use plimsoll_core::pod::Workload;
 use plimsoll_core::recommender::{Desired, Key, Parked, ParkedContainer, Stored};
 use plimsoll_core::usage::{Checkpoint, VERSION, nanos_of};
@@ -16,6 +18,7 @@ use super::store::{CheckpointVersion, Store, StoreError, StoredCheckpoint, Store
 use super::{Checkpoints, MANAGER, Owner, Recommendations, Version, WriteError, object_name};
 use crate::cluster::Limiter;
 use crate::metrics::Metrics;
+use crate::placement::load::stored;
 
 /// The label by which our objects are told from those that somebody wrote by hand.
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
@@ -33,6 +36,8 @@ pub(super) struct ClusterStore {
     recommendations: Recommendations,
     checkpoints: Checkpoints,
     recorder: Recorder,
+    /// What placement learnt of workloads.
+    weights: Option<Arc<ArcSwap<LearntWeights>>>,
 }
 
 impl ClusterStore {
@@ -43,7 +48,21 @@ impl ClusterStore {
             recommendations: Recommendations::new(client.clone(), Arc::clone(&limiter), Arc::clone(&metrics)),
             checkpoints: Checkpoints::new(client.clone(), limiter, metrics),
             recorder: Recorder::new(client, reporter),
+            weights: None,
         }
+    }
+
+    /// Keeps these weights with the checkpoints of the workloads that they are of.
+    pub(super) fn with_weights(self, weights: Option<Arc<ArcSwap<LearntWeights>>>) -> Self {
+        Self { weights, ..self }
+    }
+
+    fn weights_of(&self, key: &Key) -> Option<Value> {
+        let workload = WorkloadKey {
+            namespace: key.namespace.as_str().into(),
+            workload: Arc::new(key.workload.clone()),
+        };
+        self.weights.as_ref()?.load().workloads.get(&workload).map(stored::written)
     }
 }
 
@@ -123,7 +142,10 @@ impl Store for ClusterStore {
     ) -> Result<CheckpointVersion, StoreError> {
         let namespace = &content.key.namespace;
         let owner = owner(content.owner.as_ref());
-        let spec = checkpoint_spec(content)?;
+        let mut spec = checkpoint_spec(content)?;
+        if let (Some(weights), Some(fields)) = (self.weights_of(&content.key), spec.as_object_mut()) {
+            fields.insert(stored::FIELD.to_owned(), weights);
+        }
         let (name, written) = match version {
             None => {
                 let name = object_name(&content.key.workload, None);

@@ -5,11 +5,13 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::Client;
 use plimsoll_core::admission::AbsentNamespace;
+use plimsoll_core::placement::LearntWeights;
 use plimsoll_core::recommender::{Options, PodFacts, read_pod};
 use plimsoll_core::usage::nanos_of;
 use tokio::sync::{mpsc, oneshot};
@@ -50,6 +52,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Says when the snapshots are complete.
     pub readiness: Readiness,
+    /// What placement learnt of workloads, to be kept with their checkpoints.
+    pub weights: Option<Arc<ArcSwap<LearntWeights>>>,
 }
 
 /// Runs until `cancelled`, on a thread of its own: whatever it does, admission does not wait for it.
@@ -180,7 +184,8 @@ async fn run_shard(parts: &Parts, client: &Client, shard: u32, token: Cancellati
         watching,
         read_pod,
     );
-    let store = ClusterStore::new(client.clone(), parts.config.writes_per_second, Arc::clone(&parts.metrics));
+    let store = ClusterStore::new(client.clone(), parts.config.writes_per_second, Arc::clone(&parts.metrics))
+        .with_weights(parts.weights.clone());
     let options = options(parts, shard, AbsentNamespace::Unknown);
     let work = Shard::new(options, parts.snapshots.current(), Arc::clone(&parts.metrics), store, source);
     if let Err(Superseded) = work.run(pods, token).await {

@@ -8,7 +8,7 @@ use super::process::Process;
 use crate::balance::run::work;
 use crate::balance::{self, Rounds};
 use crate::cluster::{Leadership, LeadershipOptions, identity};
-use crate::placement::{PlacementState, run};
+use crate::placement::{PlacementState, load, run};
 
 /// What placement knows, where it is enabled: nothing yet.
 pub(super) fn state(process: &Process) -> Option<PlacementState> {
@@ -28,6 +28,13 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
         tasks.cancelled(),
     );
     tasks.spawn("pods of placement", following);
+    let reading = load::Parts {
+        config: config.placement.clone(),
+        cluster: config.cluster.clone(),
+        state: state.clone(),
+        metrics: Arc::clone(metrics),
+    };
+    tasks.spawn("load of nodes", load::run(reading, tasks.cancelled()));
     let load = readiness.condition("load of nodes");
     load.degraded("the load of nodes was not read yet");
     let looking = run::look_at_nodes(

@@ -13,6 +13,7 @@ use crate::cluster::{self, ClusterOptions, Snapshots};
 use crate::config::Config;
 use crate::hpa::{self, Pods};
 use crate::metrics::Metrics;
+use crate::placement::PlacementState;
 use crate::profiles;
 use crate::quota::content::Latest;
 use crate::quota::{self, run::Door};
@@ -86,7 +87,7 @@ impl Process {
         Ok(client)
     }
 
-    pub(super) fn recommend(&self) {
+    pub(super) fn recommend(&self, placement: Option<&PlacementState>) {
         let config = &self.config;
         if !config.recommender.runs(self.standalone) {
             return;
@@ -99,6 +100,7 @@ impl Process {
             snapshots: Arc::clone(&self.snapshots),
             metrics: Arc::clone(&self.metrics),
             readiness: self.readiness.clone(),
+            weights: placement.map(|placement| Arc::clone(&placement.weights)),
         };
         self.tasks.spawn("recommender", recommender::run(parts, self.tasks.cancelled()));
     }

@@ -1,7 +1,6 @@
 //! The settings of placement: where pods go, by how loaded the nodes are.
 
 mod balance;
-pub(crate) mod queries;
 mod settings;
 
 use std::net::SocketAddr;

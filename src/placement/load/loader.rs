@@ -1,8 +1,19 @@
 //! The loop that keeps the snapshot of the load.
 
-use plimsoll_core::placement::{Dropped, KnownNodes, LoadSnapshot, Settings};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use plimsoll_core::placement::{Dropped, KnownNodes, LoadSnapshot, Settings};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::metrics_server::MetricsServerLoad;
 use super::prometheus::PrometheusLoad;
+use crate::metrics::{LoadOf, Metrics};
+use crate::placement::PlacementState;
+
+/// How often it is looked whether nodes are known.
+const NODES_POLL: Duration = Duration::from_millis(50);
 
 /// What became of one look.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +33,7 @@ pub struct Look {
 /// A question that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryFailure {
-    /// The name of its setting, or `nodes` of metrics-server.
+    /// The name of its setting, or `nodes` or `pods` of metrics-server.
     pub query: &'static str,
     /// What failed and what can be done about it.
     pub message: String,
@@ -33,6 +44,8 @@ pub struct QueryFailure {
 pub enum Source {
     /// Prometheus, or what speaks its API.
     Prometheus(PrometheusLoad),
+    /// metrics-server: CPU and memory only.
+    MetricsServer(MetricsServerLoad),
 }
 
 impl Source {
@@ -40,10 +53,72 @@ impl Source {
     pub async fn look(&mut self, now: i64, nodes: &KnownNodes, settings: &Settings) -> Look {
         match self {
             Self::Prometheus(source) => source.look(now, nodes, settings).await,
+            Self::MetricsServer(source) => source.look(now, nodes, settings).await,
+        }
+    }
+
+    /// Its name in metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Prometheus(_) => "prometheus",
+            Self::MetricsServer(_) => "metrics-server",
         }
     }
 }
 
-/// x
+/// Keeps the snapshot of the load.
 #[derive(Debug)]
-pub struct Loader;
+pub struct Loader {
+    source: Source,
+    state: PlacementState,
+    metrics: Arc<Metrics>,
+}
+
+impl Loader {
+    /// Nothing is asked yet.
+    pub const fn new(source: Source, state: PlacementState, metrics: Arc<Metrics>) -> Self {
+        Self { source, state, metrics }
+    }
+
+    /// Looks once, at `now` in nanoseconds since 1970, and puts in place what is known then.
+    pub async fn look(&mut self, now: i64) {
+        let began = Instant::now();
+        let nodes = KnownNodes::of(&self.state.objects.load());
+        let settings = self.state.settings.load_full();
+        let look = self.source.look(now, &nodes, &settings).await;
+        self.metrics.load_dropped(&look.dropped);
+        for failure in &look.failures {
+            self.metrics.load_query_failed(failure.query);
+        }
+        if look.answered > 0 {
+            self.metrics.load_answered(LoadOf::Nodes, self.source.name());
+        }
+        if let Some(snapshot) = look.snapshot {
+            let fresh = snapshot.nodes.len();
+            self.metrics.load_nodes(fresh, nodes.len().saturating_sub(fresh));
+            self.state.load.store(Arc::new(snapshot));
+        }
+        if look.asked > 0 {
+            self.metrics.load_refreshed(LoadOf::Nodes, began.elapsed());
+        }
+    }
+
+    /// Looks until `cancelled`, for the first time when nodes are known. `clock` is in nanoseconds since 1970.
+    pub async fn run(mut self, every: Duration, clock: fn() -> i64, cancelled: CancellationToken) {
+        let work = async {
+            while self.state.objects.load().nodes().next().is_none() {
+                sleep(NODES_POLL).await;
+            }
+            let mut ticks = interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                self.look(clock()).await;
+            }
+        };
+        tokio::select! {
+            () = cancelled.cancelled() => {}
+            () = work => {}
+        }
+    }
+}

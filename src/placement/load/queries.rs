@@ -1,31 +1,33 @@
 //! What Prometheus is asked unless another query is configured: node_exporter's metrics of nodes, cAdvisor's of
 //! containers.
 //!
-//! Each answer is a mean over a window, whose length takes the place of `$window`. Counters go through a subquery:
-//! `$rate` and `$step` become its range and its step, in proportion to the window. A plain `rate(..[1d])` divides by a whole
-//! day even where a series is an hour old, and a node that just came would seem to be busy all day.
+//! Each answer is a mean over a window, whose length takes the place of `$window`. `rate(..[1d])` divides by a whole day even
+//! where a series is an hour old: a node that just came would seem to be busy all day. What is made of counters is therefore
+//! divided by the time for which there are samples: by what all modes of core 0 counted together, which is a second a second.
 //!
 //! Labels are taken away with `without`, so that those stay in which a node is looked for.
 
 /// The share of CPU time that was neither idle nor spent waiting for disks, which is free for others.
-pub const CPU: &str = "avg_over_time((1 - avg without (cpu) (sum without (mode) \
-    (rate(node_cpu_seconds_total{mode=~\"idle|iowait\"}[$rate]))))[$window:$step])";
+pub const CPU: &str = "1 - avg without (cpu) (sum without (mode) \
+    (rate(node_cpu_seconds_total{mode=~\"idle|iowait\"}[$window]))) \
+    / sum without (cpu, mode) (rate(node_cpu_seconds_total{cpu=\"0\"}[$window]))";
 /// 1 - available / total.
 pub const MEMORY: &str = "1 - avg_over_time(node_memory_MemAvailable_bytes[$window]) / \
     avg_over_time(node_memory_MemTotal_bytes[$window])";
 /// The share of time in which the busiest disk was busy; none in memory, and none that is a view of others.
-pub const DISK: &str = "max without (device) (avg_over_time(rate(node_disk_io_time_seconds_total\
-    {device!~\"(loop|ram|zram|sr|fd|dm-|md).*\"}[$rate])[$window:$step]))";
+pub const DISK: &str = "max without (device) (rate(node_disk_io_time_seconds_total\
+    {device!~\"(loop|ram|zram|sr|fd|dm-|md).*\"}[$window])) \
+    / sum without (cpu, mode) (rate(node_cpu_seconds_total{cpu=\"0\"}[$window]))";
 /// The load average per core.
 pub const LOAD: &str = "avg_over_time(node_load1[$window]) / \
     count without (cpu, mode) (node_cpu_seconds_total{mode=\"idle\"})";
 /// The share of the bandwidth of the busiest interface, in its busier direction. Interfaces that do not tell their
 /// speed are left out, and so are virtual ones.
-pub const NETWORK: &str = "max without (device) (avg_over_time(((\
-    rate(node_network_receive_bytes_total[$rate]) > rate(node_network_transmit_bytes_total[$rate]) \
-    or rate(node_network_transmit_bytes_total[$rate])) \
-    / (node_network_speed_bytes{device!~\"(veth|cali|lxc|tap|tun|br-|docker|virbr|cni|flannel|bond).*\"} > 0)\
-    )[$window:$step]))";
+pub const NETWORK: &str = "max without (device) ((\
+    rate(node_network_receive_bytes_total[$window]) > rate(node_network_transmit_bytes_total[$window]) \
+    or rate(node_network_transmit_bytes_total[$window])) \
+    / (node_network_speed_bytes{device!~\"(veth|cali|lxc|tap|tun|br-|docker|virbr|cni|flannel|bond).*\"} > 0)) \
+    / sum without (cpu, mode) (rate(node_cpu_seconds_total{cpu=\"0\"}[$window]))";
 /// When a node was measured last, in seconds since 1970.
 pub const TIME: &str = "timestamp(node_load1)";
 

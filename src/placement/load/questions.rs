@@ -76,17 +76,9 @@ pub(super) fn questions(queries: &LoadQueries, settings: &Settings, interval: Du
     all
 }
 
-/// The query for a window: `$window`, `$rate` and `$step`, also with braces, are filled in.
+/// The query for a window: its name takes the place of `$window` or `${window}`.
 fn filled(text: &str, window: &Window) -> String {
-    let step = (window.seconds / 60).max((window.seconds / 4).min(60)).max(1);
-    let rate = step.max(window.seconds.min(300));
-    let values =
-        [("window", window.name.to_string()), ("rate", format!("{rate}s")), ("step", format!("{step}s"))];
-    let mut text = text.to_owned();
-    for (name, value) in values {
-        text = text.replace(&format!("${{{name}}}"), &value).replace(&format!("${name}"), &value);
-    }
-    text
+    text.replace("${window}", &window.name).replace("$window", &window.name)
 }
 
 #[cfg(test)]
@@ -101,16 +93,6 @@ mod tests {
             ("no window", "15m", 900, "up", "up"),
             ("a window", "15m", 900, "avg_over_time(x[$window])", "avg_over_time(x[15m])"),
             ("in braces", "1h", 3_600, "x[${window}] + y[$window]", "x[1h] + y[1h]"),
-            (
-                "a subquery of a short window",
-                "1m",
-                60,
-                "rate(x[$rate])[$window:$step]",
-                "rate(x[60s])[1m:15s]",
-            ),
-            ("of a middle one", "15m", 900, "rate(x[$rate])[$window:$step]", "rate(x[300s])[15m:60s]"),
-            ("of a long one", "1d", 86_400, "rate(x[$rate])[$window:$step]", "rate(x[1440s])[1d:1440s]"),
-            ("of a second", "1s", 1, "rate(x[$rate])[$window:$step]", "rate(x[1s])[1s:1s]"),
         ] {
             assert_eq!(filled(text, &Window { name: name.into(), seconds, weight: 1.0 }), expected, "{rule}");
         }

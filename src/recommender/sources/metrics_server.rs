@@ -1,6 +1,7 @@
 //! Usage from `metrics.k8s.io/v1beta1`, as metrics-server and its like serve it through the API server.
 
 mod answer;
+mod nodes;
 
 use std::time::Duration;
 
@@ -14,9 +15,12 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::answer::{PodMetricsError, read_pod_metrics};
+pub(crate) use self::nodes::NodeUse;
+use self::nodes::read_node_metrics;
 use super::body::{NoBody, causes, collect, collect_error, excerpt, retry_after};
 use super::{Failure, Scan, Sink};
 
+const ALL_NODES: &str = "/apis/metrics.k8s.io/v1beta1/nodes";
 const ALL_PODS: &str = "/apis/metrics.k8s.io/v1beta1/pods";
 /// Namespaces that are asked for at the same time.
 const AT_ONCE: usize = 4;
@@ -57,11 +61,21 @@ enum MetricsServerError {
     Answer { path: String, source: PodMetricsError, start: String },
 }
 
+impl MetricsServerError {
+    fn failure(&self, scope: &str) -> Failure {
+        let retry_after = match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        };
+        Failure { scope: scope.to_owned(), message: self.to_string(), retry_after }
+    }
+}
+
 /// What an operator can do about a status.
 fn hint(code: StatusCode) -> &'static str {
     match code.as_u16() {
         401 => "; check the credentials of the service account",
-        403 => "; grant list on pods of metrics.k8s.io to the service account",
+        403 => "; grant list on pods, or on nodes, of metrics.k8s.io to the service account",
         404 => "; install metrics-server, or choose another source",
         429 => "; the API server asks to wait",
         502..=504 => "; see `kubectl get apiservice v1beta1.metrics.k8s.io`",
@@ -73,6 +87,12 @@ fn hint(code: StatusCode) -> &'static str {
 #[derive(Deserialize)]
 struct Status {
     message: String,
+}
+
+impl std::fmt::Debug for MetricsServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetricsServer").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 /// Usage from metrics-server. The time of a sample is that of the item, so an item that was not refreshed between
@@ -131,6 +151,19 @@ impl MetricsServer {
         scan
     }
 
+    /// Asks once for all nodes.
+    pub(crate) async fn nodes(&self, each: &mut (dyn FnMut(NodeUse<'_>) + Send)) -> Result<(), Failure> {
+        let read = |(path, body): (String, Vec<u8>)| {
+            read_node_metrics(&body, each).map_err(|source| MetricsServerError::Answer {
+                path,
+                source,
+                start: excerpt(&body),
+            })
+        };
+        let answer = self.fetch(ALL_NODES.to_owned()).await.and_then(read);
+        answer.map_err(|error| error.failure("nodes"))
+    }
+
     async fn fetch(&self, path: String) -> Result<(String, Vec<u8>), MetricsServerError> {
         let limit = self.options.timeout;
         timeout(limit, self.call(&path))
@@ -177,10 +210,6 @@ fn take(
     });
     scan.samples += samples;
     if let Err(error) = result {
-        let retry_after = match &error {
-            MetricsServerError::Status { retry_after, .. } => *retry_after,
-            _ => None,
-        };
-        scan.failures.push(Failure { scope: scope.to_owned(), message: error.to_string(), retry_after });
+        scan.failures.push(error.failure(scope));
     }
 }

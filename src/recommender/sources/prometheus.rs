@@ -100,7 +100,7 @@ impl PrometheusOptions {
 }
 
 /// Where Prometheus is, who we are to it, and whom we trust.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoint {
     /// `http(s)://host:port[/path]`, to which `/api/v1/query` is added.
     pub address: String,
@@ -120,6 +120,13 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// For one call, from connecting to the last byte.
     pub timeout: Duration,
+}
+
+/// Values of headers are often secrets.
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {

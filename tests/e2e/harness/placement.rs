@@ -1,8 +1,9 @@
 //! Nodes, a scheduler with the extender, and a replica that answers it, for one scenario at a time.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use http::Request;
@@ -11,13 +12,16 @@ use jiff::Timestamp;
 use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::install::{self, Endpoint, SERVER_NAME};
 use super::kubelet::stamp;
 use super::net::free_ports;
-use super::objects::{container, is_running, named, pod_spec};
+use super::node_load::Gauges;
+use super::objects::{annotation, container, is_running, named, pod_spec};
 use super::scheduler::{self, Caller, SCHEDULER, Scheduler};
 use super::server::Server;
+use super::world::SCENARIO;
 use super::{World, until};
 
 const COMPONENTS: [&str; 2] = ["webhook-config/components/placement", "webhook-config/components/balance"];
@@ -52,6 +56,11 @@ impl Nodes {
     pub(crate) fn new(count: usize) -> Self {
         Self { count, cpu: "32", memory: "64Gi", at_kwok: false }
     }
+
+    /// Of the size that [`USES`] is about.
+    pub(crate) fn sized(count: usize) -> Self {
+        Self { cpu: "16", memory: "32Gi", ..Self::new(count) }
+    }
 }
 
 /// Runs a scenario on nodes that nobody else's pods are put on. Neither scheduler nor replica run yet.
@@ -72,7 +81,7 @@ pub(crate) async fn with_nodes<'w>(
     let caller = Caller { port, server_name: SERVER_NAME, ca, certificate, key };
     let names: Vec<String> = (1..=nodes.count).map(|number| format!("{name}-n{number}")).collect();
     for (index, node) in names.iter().enumerate() {
-        world.create_for_now(&node_object(node, index, &nodes)).await?;
+        world.create_for_now(&node_object(name, node, index, &nodes)).await?;
     }
     let placement = Placement {
         world,
@@ -103,7 +112,7 @@ pub(crate) async fn with_nodes<'w>(
     outcome.and(emptied)
 }
 
-fn node_object(name: &str, index: usize, nodes: &Nodes) -> Value {
+fn node_object(scenario: &str, name: &str, index: usize, nodes: &Nodes) -> Value {
     let size = json!({"cpu": nodes.cpu, "memory": nodes.memory, "pods": "110", "ephemeral-storage": "1Ti"});
     let mut node = json!({
         "apiVersion": "v1",
@@ -114,7 +123,7 @@ fn node_object(name: &str, index: usize, nodes: &Nodes) -> Value {
                 "kwok.x-k8s.io/node": "fake",
                 "metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource"),
             },
-            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", SCENARIO: scenario},
         },
         "status": {"allocatable": size, "capacity": size},
     });
@@ -389,22 +398,81 @@ impl<'w> Placement<'w> {
         self.world.cluster.get(&object).await
     }
 
-    /// Creates a workload while only this node is open, and waits until its pods are there.
-    pub(crate) async fn only_on(&self, short: &str, workload: &Value, count: usize) -> Result<()> {
-        let target = self.node(short);
-        for node in self.nodes.iter().filter(|node| **node != target) {
+    /// Only this node takes pods, until [`Placement::all_open`].
+    pub(crate) async fn only_open(&self, short: &str) -> Result<()> {
+        let open = self.node(short);
+        for node in self.nodes.iter().filter(|node| **node != open) {
             self.cordon(node, true).await?;
         }
-        self.world.cluster.create(workload).await?;
-        let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-        let placed = self.placed(&format!("app={name}"), count).await?;
-        for node in self.nodes.iter().filter(|node| **node != target) {
-            self.cordon(node, false).await?;
-        }
-        ensure!(placed.keys().all(|node| node == short), "{name} is on {placed:?}");
         Ok(())
     }
+
+    /// All nodes take pods.
+    pub(crate) async fn all_open(&self) -> Result<()> {
+        for node in &self.nodes {
+            self.cordon(node, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a scenario while the load of the nodes follows the pods that are on them; see [`USES`]. `base` is what each
+    /// node is used besides. CPU and memory are used alike.
+    pub(crate) async fn while_load_follows(
+        &self,
+        gauges: &Gauges,
+        base: &[(&str, f64)],
+        scenario: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let follow = async {
+            let mut known = BTreeSet::new();
+            loop {
+                // One look that fails is followed by the next.
+                if let Ok(pods) = self.pods("").await {
+                    known = self.measured(gauges, base, &pods, &known);
+                }
+                sleep(FOLLOW).await;
+            }
+        };
+        tokio::select! {
+            outcome = scenario() => outcome,
+            () = follow => Ok(()),
+        }
+    }
+
+    /// Says what these pods use; which names of pods were used.
+    fn measured(
+        &self,
+        gauges: &Gauges,
+        base: &[(&str, f64)],
+        pods: &[Value],
+        known: &BTreeSet<String>,
+    ) -> BTreeSet<String> {
+        let mut used: BTreeMap<String, f64> =
+            base.iter().map(|(node, share)| ((*node).to_owned(), *share)).collect();
+        let mut named = BTreeSet::new();
+        for pod in pods.iter().filter(|pod| is_running(pod)) {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let share = annotation(pod, USES).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+            *used.entry(self.short(pod)).or_default() += share;
+            gauges.container(&self.namespace, name, Some((share * CORES, share * BYTES)));
+            named.insert(name.to_owned());
+        }
+        for gone in known.difference(&named) {
+            gauges.container(&self.namespace, gone, None);
+        }
+        for (node, share) in used {
+            gauges.set(&self.node(&node), share, share);
+        }
+        named
+    }
 }
+
+/// The annotation of pods that says which share of a node of [`Nodes::sized`] they use.
+pub(crate) const USES: &str = "e2e.plimsoll.dev/uses";
+const CORES: f64 = 16.0;
+const BYTES: f64 = 32.0 * 1024.0 * 1024.0 * 1024.0;
+/// How often the load follows the pods.
+const FOLLOW: Duration = Duration::from_millis(300);
 
 /// What names the pods of a list.
 pub(crate) fn names(pods: &[Value]) -> Vec<String> {

@@ -23,8 +23,9 @@ use hpa::{
     restore as hpa_restore, shim as hpa_shim,
 };
 use placement::{
-    load as placement_load, outage as placement_outage, refusals as placement_refusals,
-    spread as placement_spread, wire as placement_wire,
+    balance as placement_balance, load as placement_load, outage as placement_outage,
+    refusals as placement_refusals, spread as placement_spread, told as placement_told,
+    wire as placement_wire,
 };
 use quota::{
     concurrency as quota_concurrency, flavors as quota_flavors, input as quota_input, ledger as quota_ledger,
@@ -90,6 +91,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         placement_spread: burst, replicas;
         placement_outage: stopped_and_hanging;
         placement_refusals: thresholds;
+        placement_told: load_class, crane, watcher;
+        placement_balance: the_right_pod, comes_to_rest, only_told, node_lost;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::objects::Objects;
+use crate::placement::estimate::units;
 use crate::placement::load::Totals;
+use crate::placement::weights::NodeResource;
 
 /// A node as sources of load need to know it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +45,18 @@ impl KnownNodes {
             known.by_name.insert(name, capacity);
         }
         known
+    }
+
+    /// All nodes of a snapshot.
+    pub fn of(objects: &Objects) -> Self {
+        Self::new(objects.nodes().map(|node| {
+            let amount = |name| node.capacity.get(name).map(units).filter(|amount| *amount > 0.0);
+            let mut capacity = Totals::default();
+            capacity.set(NodeResource::Cpu, amount("cpu"));
+            capacity.set(NodeResource::Memory, amount("memory"));
+            let addresses = node.addresses.iter().map(|address| Arc::from(address.as_ref())).collect();
+            KnownNode { name: node.name.as_str().into(), addresses, capacity }
+        }))
     }
 
     /// Whether there is none.

@@ -14,6 +14,7 @@ pub mod extender;
 mod load;
 mod load_file;
 mod mapping;
+mod memory;
 mod metric;
 mod placed;
 mod pod;
@@ -27,13 +28,14 @@ pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
 pub use load_file::{LoadFile, workload_key};
 pub use mapping::{KnownNode, KnownNodes};
+pub use memory::WeightsMemory;
 pub use metric::{ByMetric, Metric};
 pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
 pub use running::RunningMeans;
-pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, capacity, checked, wanted_metrics};
+pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, checked, wanted_metrics};
 pub use score::{
     Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, unseen_part, usages,
 };

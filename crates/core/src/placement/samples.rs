@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::placement::load::{LoadSnapshot, NodeLoad, Totals};
 use crate::placement::mapping::KnownNodes;
 use crate::placement::metric::{ByMetric, Metric};
-use crate::placement::weights::{ByResource, NodeResource};
+use crate::placement::weights::ByResource;
 
 /// Why a sample is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -274,17 +274,11 @@ pub fn wanted_metrics(settings: &crate::placement::Settings) -> Vec<Metric> {
         .collect()
 }
 
-/// The raw capacity of a node that Kubernetes tells: cores and bytes.
-pub fn capacity(cores: Option<f64>, memory: Option<f64>) -> Totals {
-    let mut totals = Totals::default();
-    totals.set(NodeResource::Cpu, cores.filter(|cores| *cores > 0.0));
-    totals.set(NodeResource::Memory, memory.filter(|bytes| *bytes > 0.0));
-    totals
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::mapping::KnownNode;
+    use crate::placement::weights::NodeResource;
 
     const SECOND: i64 = 1_000_000_000;
     const NOW: i64 = 1_772_359_200 * SECOND;
@@ -363,14 +357,15 @@ mod tests {
     }
 
     fn known(names: &[&str]) -> KnownNodes {
+        let mut capacity = Totals::default();
+        capacity.set(NodeResource::Cpu, Some(8.0));
+        capacity.set(NodeResource::Memory, Some(1e9));
         KnownNodes::new(names.iter().map(|name| KnownNode {
             name: (*name).into(),
-            capacity: capacity(Some(8.0), Some(1e9)),
+            capacity,
             ..KnownNode::default()
         }))
     }
-    use crate::placement::mapping::KnownNode;
-
     #[test]
     fn a_snapshot_has_the_nodes_that_are_fresh() {
         let mut dropped = Dropped::default();

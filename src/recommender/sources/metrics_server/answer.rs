@@ -11,14 +11,14 @@ use thiserror::Error;
 use crate::recommender::sources::scalar::Scalar;
 use crate::recommender::sources::{Sample, Sink, Skipped};
 
-/// Why an answer is not a list of `PodMetrics`.
+/// Why an answer is not a list of `PodMetrics` or `NodeMetrics`.
 #[derive(Debug, Error)]
 pub enum PodMetricsError {
     /// It is no JSON, or its parts are of other types.
-    #[error("is no list of PodMetrics: {0}")]
+    #[error("is no list of PodMetrics or NodeMetrics: {0}")]
     Json(#[from] serde_json::Error),
     /// It is JSON of something else.
-    #[error("is no list of PodMetrics: it has no `items`")]
+    #[error("is no list of PodMetrics or NodeMetrics: it has no `items`")]
     NoItems,
 }
 
@@ -120,7 +120,7 @@ impl List<'_, '_> {
 }
 
 /// A quantity in whole units.
-fn amount(quantity: &Scalar<'_>) -> Option<f64> {
+pub(super) fn amount(quantity: &Scalar<'_>) -> Option<f64> {
     match quantity {
         Scalar::Text(text) => Quantity::parse(text).ok().map(|quantity| units(quantity.nanos())),
         Scalar::Number(number) => Some(*number),

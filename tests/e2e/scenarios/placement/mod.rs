@@ -1,9 +1,11 @@
 //! Placement by real load. Each scenario has nodes and a scheduler of its own while it runs.
 
+pub(super) mod balance;
 pub(super) mod load;
 pub(super) mod outage;
 pub(super) mod refusals;
 pub(super) mod spread;
+pub(super) mod told;
 pub(super) mod wire;
 
 use std::collections::BTreeMap;

@@ -10,8 +10,7 @@ use crate::harness::placement::{Nodes, with_nodes};
 /// Forty pods of nobody at once, on five nodes that are loaded almost alike: none gets more than twice its share.
 pub(in super::super) async fn burst(world: &World) -> Result<()> {
     const PODS: usize = 40;
-    let nodes = Nodes { cpu: "16", memory: "32Gi", ..Nodes::new(5) };
-    with_nodes(world, "burst", nodes, async |placement| {
+    with_nodes(world, "burst", Nodes::sized(5), async |placement| {
         let gauges = Gauges::start(&placement.dir.join("prometheus")).await?;
         for (node, share) in [("n1", 0.3), ("n2", 0.32), ("n3", 0.28), ("n4", 0.34), ("n5", 0.26)] {
             gauges.set(&placement.node(node), share, share);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Decision, NodeScore};
-use crate::placement::{FloodForm, HotSpotForm, Settings};
+use crate::placement::{FloodForm, Settings};
 
 impl NodeScore {
     /// Why the node has this score: the policies with a part in it, then what was taken off.
@@ -45,11 +45,10 @@ impl NodeScore {
             say("nothing fresh is known of it: the median of the others".to_owned());
         }
         if self.bindings > 0 {
-            let price = match settings.hot_spot.form {
-                _ if is_fused => String::new(),
-                HotSpotForm::Step | HotSpotForm::Linear => format!(", which costs {:.0}", self.penalty),
-            };
-            say(format!("{} pods bound lately{price}", self.bindings));
+            let price =
+                if self.penalty > 0.0 { format!(", which costs {:.0}", self.penalty) } else { String::new() };
+            let pods = if self.bindings == 1 { "pod" } else { "pods" };
+            say(format!("{} {pods} bound lately{price}", self.bindings));
         }
         if self.replicas > 0 {
             let cost = u64::from(self.replicas) * u64::from(settings.replica_penalty);
