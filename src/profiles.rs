@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plimsoll_core::admission::{AbsentNamespace, Settings};
-use plimsoll_core::profile::{Profile, from_manifest};
+use plimsoll_core::profile::{HpaMode, Profile, from_manifest};
 
 use crate::config::Config;
 
@@ -21,6 +21,11 @@ pub fn settings(config: &Config, absent_namespace: AbsentNamespace) -> Settings 
         own_namespace: config.admission.own_namespace.clone(),
         refuse_above_cluster: config.quota.refuse_above_cluster,
         hpa_mode: config.hpa.mode,
+        hpa_unserved: [HpaMode::Shim, HpaMode::External]
+            .into_iter()
+            .filter(|mode| !config.hpa.offers(*mode))
+            .collect(),
+        load_class: config.placement.enabled && config.placement.load_class.enabled,
     }
 }
 

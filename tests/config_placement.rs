@@ -65,6 +65,7 @@ placement:
   filter: {cpu: 1, memory: 0.5}
   loadClass: {enabled: true, mid: 0.4, high: 0.6, hysteresis: 0.1, interval: 30s}
   craneAnnotations: true
+  craneUtcOffset: '-03:30'
   balance: {enabled: true, dryRun: false, threshold: 0.2, rounds: 1, minReplicas: 0, cooldown: 0s}
   leaseDuration: 30s
   renewInterval: 10s
@@ -84,6 +85,7 @@ placement:
     assert_eq!((placement.usage.queries.bandwidth, placement.usage.queries.disk), (None, None));
     assert_eq!(placement.load_class.interval, Duration::from_secs(30));
     assert!(placement.balance.enabled && !placement.balance.dry_run);
+    assert_eq!(placement.crane_utc_offset, -12_600);
 }
 
 #[test]
@@ -156,6 +158,8 @@ fn what_is_wrong_is_named() {
         ("bounds", "loadClass: {mid: 0.8}", "loadClass.high", "not above"),
         ("hysteresis", "loadClass: {hysteresis: 0.3}", "loadClass.hysteresis", "more than there is"),
         ("label alone", "loadClass: {enabled: true}", "loadClass.enabled", "needs placement.enabled"),
+        ("offset", "craneUtcOffset: 8", "craneUtcOffset", "as in +08:00"),
+        ("offset of a day", "craneUtcOffset: '+24:00'", "craneUtcOffset", "as in +08:00"),
         ("annotations alone", "craneAnnotations: true", "craneAnnotations", "needs placement.enabled"),
         ("balance alone", "balance: {enabled: true}", "balance.enabled", "needs placement.enabled"),
         ("threshold", "balance: {threshold: 10}", "balance.threshold", "0 to 1"),

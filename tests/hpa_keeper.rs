@@ -475,7 +475,7 @@ async fn restored_when_nothing_is_lowered_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_of_others_restores_and_says_if_nobody_serves_it() {
+async fn a_mode_of_others_restores_and_one_that_nobody_serves_converts_and_says_so() {
     let mut world = World::new();
     world.put(&deployment(Some("1")));
     world.fake.put_pod(pod("a", "1", "500m"));
@@ -485,7 +485,11 @@ async fn a_mode_of_others_restores_and_says_if_nobody_serves_it() {
     world.put(&profile(&json!({"hpa": {"mode": "Off"}})));
     world.becomes("off", 80).await;
     assert_eq!(world.told("ModeNotOffered"), 0);
+    let mut settings = Settings::clone(&world.settings.load());
+    settings.hpa_unserved = vec![plimsoll_core::profile::HpaMode::Shim];
+    world.settings.store(Arc::new(settings));
     world.put(&profile(&json!({"hpa": {"mode": "Shim"}})));
+    world.becomes("nobody serves it", "800m").await;
     eventually("said", || world.told("ModeNotOffered") == 1).await;
     assert!(world.fake.events().iter().any(|(_, note)| note.contains("hpa.shim.enabled")));
     assert!(world.is_quiet().await);

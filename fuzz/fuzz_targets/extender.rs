@@ -36,7 +36,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         "usage": {"shop/StatefulSet/web": [{"node": "n1", "container": "app", "local": {"cpu": 0.1}}]},
         "bindings": {"n2": 6},
     });
-    let load = LoadFile::read(&file, &settings.load, 0, i64::MAX).unwrap();
+    let load = LoadFile::read(&file, &settings.load, 0).unwrap();
     let totals = |node: &str| load.load.nodes.get(node).map(|node| node.totals).unwrap_or_default();
     let weights = learn(&load.containers, totals, load.load.nodes.values().map(|node| node.totals));
     World { objects: Objects::default(), placed: Placed::listed([]), weights, settings, load }

@@ -184,6 +184,7 @@ impl Engine {
             plan: plimsoll_core::overcommit::Plan::default(),
             self_check: None,
             flavors: None,
+            load_class: false,
         }
     }
 
@@ -193,6 +194,9 @@ impl Engine {
         if let Some(error) = &decision.self_check {
             self.metrics.self_check_failure();
             tracing::error!(namespace = &*review.namespace, %error, "a patch was not sent");
+        }
+        if decision.load_class && !review.dry_run {
+            self.metrics.placement_load_class_terms();
         }
         if outcome == Outcome::Applied && !review.dry_run {
             totals::count(&self.metrics, &decision.plan);

@@ -22,6 +22,7 @@ mod review;
 mod score;
 mod serve;
 mod simulate;
+mod top;
 mod validate;
 mod values;
 
@@ -109,6 +110,7 @@ enum Command {
     Hpa(hpa::Args),
     Score(score::Args),
     Balance(balance::Args),
+    Top(top::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -129,6 +131,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Hpa(args) => hpa::run(&args, ctx),
         Command::Score(args) => score::run(&args, ctx),
         Command::Balance(args) => balance::run(&args, ctx),
+        Command::Top(args) => top::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

@@ -1,5 +1,6 @@
 //! `plimsoll serve`: wires the parts of the server together.
 
+mod extender;
 mod files;
 mod hpa_api;
 mod placement;
@@ -212,7 +213,7 @@ async fn serve(
     let mut engine =
         Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))
             .with_autoscalers(config.hpa.enabled);
-    let mut hpa_api_address = None;
+    let (mut hpa_api_address, mut extender_address) = (None, None);
     let mut balance = None;
     if let Some(client) = &client {
         let namespaces = LiveNamespaces::new(client.clone(), config.admission.namespace_read_timeout);
@@ -223,11 +224,12 @@ async fn serve(
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
         if let Some(state) = &placement {
             balance = placement::start(&process, client, state);
+            extender_address = Some(extender::start(&process, state).await?);
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let parts = api::Parts { objects: snapshots.current(), ledger: latest, placement, balance };
-        tasks.spawn("api", api::serve(listener, parts, shutdown.clone()));
+        let sources = api::Sources { objects: snapshots.current(), ledger: latest, placement, balance };
+        tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });
     let observer = ReloadCounter(Arc::clone(metrics));
@@ -240,6 +242,7 @@ async fn serve(
         probes: probes_address,
         api: api_address,
         hpa_api: hpa_api_address,
+        extender: extender_address,
     };
     let said = tokio::spawn(say_when_ready(
         readiness.clone(),
@@ -325,16 +328,19 @@ fn tls_options(config: &Config) -> TlsOptions {
         },
         config::TlsSource::Ephemeral => CertificateSource::Ephemeral { names: tls.names.clone() },
     };
-    let client_auth = match config.server.client_auth {
+    TlsOptions {
+        source,
+        client_auth: client_auth(config.server.client_auth),
+        tls13_only: tls.min_version == TlsVersion::Tls13,
+        http2: config.server.http2,
+    }
+}
+
+fn client_auth(configured: config::ClientAuth) -> ClientAuth {
+    match configured {
         config::ClientAuth::None => ClientAuth::None,
         config::ClientAuth::Optional => ClientAuth::Optional,
         config::ClientAuth::Required => ClientAuth::Required,
-    };
-    TlsOptions {
-        source,
-        client_auth,
-        tls13_only: tls.min_version == TlsVersion::Tls13,
-        http2: config.server.http2,
     }
 }
 
@@ -388,6 +394,7 @@ async fn say_when_ready(
         probes = %ports.probes,
         api = ports.api.map(tracing::field::display),
         hpa_api = ports.hpa_api.map(tracing::field::display),
+        extender = ports.extender.map(tracing::field::display),
         version = env!("CARGO_PKG_VERSION"),
         milliseconds,
         "ready"

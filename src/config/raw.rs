@@ -258,6 +258,7 @@ section! {
         replica_penalty: 2,
         weights: {},
         crane_annotations: false,
+        crane_utc_offset: "+08:00",
         lease_duration: "15s",
         renew_interval: "5s",
     } with {

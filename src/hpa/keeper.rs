@@ -255,8 +255,7 @@ impl Keeper {
         let template = target.and_then(|workload| workload.template.as_deref());
         let look = look(&hpa, &pods.unwrap_or_default(), template, &context);
         self.teller.not_done(&hpa, &look.notes, &mut known.told);
-        let not_offered = look.mode.filter(|mode| !self.parts.config.offers(*mode));
-        self.teller.mode_not_offered(&hpa, not_offered, &mut known.told);
+        self.teller.mode_not_offered(&hpa, look.unserved, &mut known.told);
         known.state = look.state;
         let Some(wanted) = look.wanted.clone() else {
             known.backoff = Known::first_pause();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use plimsoll_core::admission::Context;
 use plimsoll_core::hpa::{
-    Hpa, MetricTarget, Note, Originals, Seen, Shape, TargetFacts, Verdict, Why, convert, judge, write_sync,
+    Hpa, MetricTarget, Note, Originals, Seen, Shape, TargetFacts, Verdict, convert, judge, standing,
+    write_sync,
 };
 use plimsoll_core::profile::HpaMode;
 
@@ -19,8 +20,8 @@ pub(super) struct Look {
     pub(super) wanted: Option<Wanted>,
     /// What is done by that, and what cannot be done.
     pub(super) notes: Vec<Note>,
-    /// The mode that its targets are in the hands of, where it is not that of the keeper.
-    pub(super) mode: Option<HpaMode>,
+    /// The mode that the profile of its pods asks for, where nobody serves it.
+    pub(super) unserved: Option<HpaMode>,
 }
 
 /// What the keeper's annotation is to be.
@@ -42,7 +43,7 @@ pub(super) fn look(
     let is_marked = hpa.original.is_some() || hpa.sync.is_some();
     if context.settings.excluded_namespaces.contains(&hpa.namespace) && !is_marked {
         // The webhook leaves it alone too. What was converted before must not be stuck.
-        return Look { state: HpaState::Native, wanted: None, notes: Vec::new(), mode: None };
+        return Look { state: HpaState::Native, wanted: None, notes: Vec::new(), unserved: None };
     }
     let seen: Vec<_> = pods.iter().map(|(shape, pods)| Seen { shape, pods: *pods }).collect();
     let verdict = judge(hpa, &TargetFacts { pods: &seen, template }, context);
@@ -60,15 +61,20 @@ pub(super) fn look(
         Verdict::Convert(_) if is_converted => HpaState::Converted,
         Verdict::Convert(_) | Verdict::Restore(_) => HpaState::Native,
     };
-    let mode = match verdict {
-        Verdict::Restore(Why::Mode(mode)) if has_utilization(hpa) => Some(mode),
-        _ => None,
+    let shapes = pods.iter().map(|(shape, _)| shape.as_ref()).chain(template);
+    let unserved = if context.settings.hpa_unserved.is_empty() || !has_percentages(hpa) {
+        None
+    } else {
+        shapes.into_iter().find_map(|shape| standing(shape, &hpa.namespace, context).unserved)
     };
-    Look { state, wanted, notes: conversion.notes, mode }
+    Look { state, wanted, notes: conversion.notes, unserved }
 }
 
-fn has_utilization(hpa: &Hpa) -> bool {
-    hpa.metrics
-        .iter()
-        .any(|metric| metric.key.is_some() && matches!(metric.target, MetricTarget::Utilization(_)))
+/// Whether it has, or had before it was converted, percentages of what is requested.
+fn has_percentages(hpa: &Hpa) -> bool {
+    hpa.original.is_some()
+        || hpa
+            .metrics
+            .iter()
+            .any(|metric| metric.key.is_some() && matches!(metric.target, MetricTarget::Utilization(_)))
 }

@@ -122,7 +122,7 @@ impl Teller {
             let setting = if mode == HpaMode::Shim { "hpa.shim.enabled" } else { "hpa.external.enabled" };
             format!(
                 "the mode of its pods' profile is {}, which is not served: set {setting}, or another hpa.mode in the \
-                 profile. Until then its utilization is of the lowered requests",
+                 profile. Until then it is converted",
                 mode.name()
             )
         });

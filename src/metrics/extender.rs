@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_core::placement::WeightsFrom;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::families::register;
-use super::labels::{ExtenderOutcome, ExtenderVerb, WeightsFrom};
+use super::labels::{ExtenderOutcome, ExtenderVerb};
 use super::{ListenerMetrics, Metrics};
 
 /// Upper bounds of the buckets of durations, in seconds.
@@ -31,7 +32,7 @@ struct VerbLabel {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FromLabel {
-    from: WeightsFrom,
+    from: &'static str,
 }
 
 /// What the extender counts, beside its listener.
@@ -81,8 +82,8 @@ impl ExtenderFamilies {
             "extender_weights",
             "Decisions that used weights of resources, by where the weights came from",
         );
-        for &from in WeightsFrom::ALL {
-            weights.get_or_create_owned(&FromLabel { from });
+        for from in [WeightsFrom::Workload, WeightsFrom::Image, WeightsFrom::Default] {
+            weights.get_or_create_owned(&FromLabel { from: from.name() });
         }
         let refused = register(r, "extender_refused_nodes", "Nodes that were refused for their load");
         let listener = ListenerMetrics::register(r, "extender_", "extender");
@@ -118,7 +119,7 @@ impl Metrics {
 
     /// Counts a decision that used weights.
     pub fn extender_weights(&self, from: WeightsFrom) {
-        self.extender.weights.get_or_create(&FromLabel { from }).inc();
+        self.extender.weights.get_or_create(&FromLabel { from: from.name() }).inc();
     }
 
     /// Counts nodes that were refused.

@@ -460,18 +460,6 @@ label_values! {
 }
 
 label_values! {
-    /// Where the weights of resources for a workload come from.
-    WeightsFrom {
-        /// They are its own.
-        Workload = "workload",
-        /// They are those of its images.
-        Image = "image",
-        /// They are those of the configuration.
-        Default = "default",
-    }
-}
-
-label_values! {
     /// Which of the pods that placement knows.
     PlacedState {
         /// All.

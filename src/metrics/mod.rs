@@ -35,7 +35,7 @@ pub use self::labels::{
     ApiGroup, ApiOutcome, BalanceEviction, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb,
     HpaOutcome, HpaState, HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation,
     PlacedState, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult,
-    SampleOutcome, ScaleOutcome, UpstreamError, WeightsFrom, WeightsOf, WriteResult,
+    SampleOutcome, ScaleOutcome, UpstreamError, WeightsOf, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;

@@ -4,6 +4,7 @@ pub mod extender;
 pub mod load;
 mod nodes_lost;
 mod pods;
+pub mod publish;
 pub mod run;
 mod state;
 

@@ -36,6 +36,9 @@ pub(crate) async fn read(
 }
 
 async fn collect(body: &mut Incoming, limit: usize, memory: &mut BodyMemory) -> Result<Bytes, NoBody> {
+    // What it says it has. Room for it costs nothing before it is written to, and growing would copy a long body again
+    // and again.
+    let length = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX).min(limit);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -57,6 +60,7 @@ async fn collect(body: &mut Incoming, limit: usize, memory: &mut BodyMemory) -> 
             first = data;
         } else {
             if all.is_empty() {
+                all.reserve(length);
                 all.extend_from_slice(&std::mem::take(&mut first));
             }
             all.extend_from_slice(&data);

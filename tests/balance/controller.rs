@@ -161,7 +161,7 @@ async fn evictions_that_fail() {
         ),
     ] {
         let fake = api();
-        fake.fail_at("POST", code, reason, message);
+        fake.fail_about("POST", code, reason, message, &json!({"name": "web"}));
         let running = Running::start(&fake, state(&two()), config());
         let told = running.told("evict").await;
         let first = told["candidates"].as_array().unwrap().iter().find(|pod| pod["name"] == "web");

@@ -10,14 +10,14 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
-use plimsoll::metrics::{Metrics, WeightsFrom};
+use plimsoll::metrics::Metrics;
 use plimsoll::placement::extender::{Engine, Prioritized, serve};
 use plimsoll::server::tls::{TlsOptions, wall_clock};
 use plimsoll::server::{
     CertificateSource, CertificateStore, ClientAuth, ServerError, ServerOptions, Shutdown,
 };
 use plimsoll_core::placement::extender::{NoLoad, watcher_metrics};
-use plimsoll_core::placement::{LoadSettings, LoadSnapshot};
+use plimsoll_core::placement::{LoadSettings, LoadSnapshot, WeightsFrom};
 use plimsoll_core::pod::{Json, Pruned};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -33,6 +33,9 @@ use tokio_rustls::TlsConnector;
 
 /// No test waits longer than this for what must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The engine's clock, in nanoseconds since 1970.
+pub(crate) const NOW: i64 = 1_000_000_000_000;
 
 /// An authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -144,7 +147,7 @@ impl Engine for TestEngine {
     }
 
     fn watcher(&self, host: Option<&str>) -> Result<Vec<u8>, NoLoad> {
-        watcher_metrics(&self.load.lock().unwrap(), &LoadSettings::default(), host)
+        watcher_metrics(&self.load.lock().unwrap(), &LoadSettings::default(), host, NOW)
     }
 
     fn has_load(&self) -> bool {

@@ -3,7 +3,7 @@
 use plimsoll_core::placement::{ByMetric, LoadSnapshot, Metric, NodeLoad};
 use serde_json::json;
 
-use crate::support::Running;
+use crate::support::{NOW, Running};
 
 #[tokio::test]
 async fn the_load_as_trimaran_reads_it() {
@@ -16,9 +16,9 @@ async fn the_load_as_trimaran_reads_it() {
     let mut means = ByMetric::default();
     means.set(Metric::Cpu, Some(0.8));
     means.set(Metric::Memory, Some(0.6));
-    let node = NodeLoad { means: vec![means], ..NodeLoad::default() };
+    let node = NodeLoad { means: vec![means], sampled: NOW, ..NodeLoad::default() };
     let nodes = [("n1".into(), node)].into_iter().collect();
-    *running.engine.load.lock().unwrap() = LoadSnapshot { nodes, taken: 1_000_000_000_000 };
+    *running.engine.load.lock().unwrap() = LoadSnapshot { nodes, taken: NOW };
     let expected = json!({
         "timestamp": 1000,
         "window": {"duration": "15m", "start": 100, "end": 1000},

@@ -147,6 +147,12 @@ impl Report {
                 keys::HPA_SYNC
             ));
         }
+        if let Some(asked) = ours.as_ref().and_then(|standing| standing.unserved) {
+            let asked = asked.name();
+            notes.push(format!(
+                "by this configuration mode {asked} is not served, so that it is converted: see `hpa`"
+            ));
+        }
         if !config.offers(mode) {
             notes.push(format!("by this configuration mode {} has no effect: see `hpa`", mode.name()));
         }

@@ -19,13 +19,15 @@ pub(super) struct Ports {
     pub(super) api: Option<SocketAddr>,
     /// Of the aggregated API server, if there is one.
     pub(super) hpa_api: Option<SocketAddr>,
+    /// Of the scheduler extender, if there is one.
+    pub(super) extender: Option<SocketAddr>,
 }
 
 impl Ports {
     /// As the ports file has them.
     pub(super) fn json(&self) -> String {
         let mut ports = json!({ "admission": self.admission.to_string(), "probes": self.probes.to_string() });
-        for (name, address) in [("api", self.api), ("hpaApi", self.hpa_api)] {
+        for (name, address) in [("api", self.api), ("hpaApi", self.hpa_api), ("extender", self.extender)] {
             if let (Some(ports), Some(address)) = (ports.as_object_mut(), address) {
                 ports.insert(name.to_owned(), json!(address.to_string()));
             }
@@ -81,13 +83,19 @@ mod tests {
             probes: "[::1]:8081".parse().unwrap(),
             api: None,
             hpa_api: None,
+            extender: None,
         };
         write(&path, &ports.json()).unwrap();
         let read: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(read, json!({"admission": "127.0.0.1:8443", "probes": "[::1]:8081"}));
         ports.api = Some("127.0.0.1:8082".parse().unwrap());
         ports.hpa_api = Some("127.0.0.1:8445".parse().unwrap());
-        for port in ["\"api\": \"127.0.0.1:8082\"", "\"hpaApi\": \"127.0.0.1:8445\""] {
+        ports.extender = Some("127.0.0.1:8444".parse().unwrap());
+        for port in [
+            "\"api\": \"127.0.0.1:8082\"",
+            "\"hpaApi\": \"127.0.0.1:8445\"",
+            "\"extender\": \"127.0.0.1:8444\"",
+        ] {
             assert!(ports.json().contains(port), "{}", ports.json());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");

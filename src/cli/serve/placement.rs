@@ -8,6 +8,7 @@ use super::process::Process;
 use crate::balance::run::work;
 use crate::balance::{self, Rounds};
 use crate::cluster::{Leadership, LeadershipOptions, identity};
+use crate::placement::publish;
 use crate::placement::{PlacementState, load, run};
 
 /// What placement knows, where it is enabled: nothing yet.
@@ -51,7 +52,7 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
 
 /// Starts what one replica does for all.
 fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
-    let Process { config, metrics, tasks, .. } = process;
+    let Process { config, metrics, tasks, snapshots, .. } = process;
     let placement = &config.placement;
     if !placement.leads() {
         return None;
@@ -83,6 +84,14 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
         };
         let client = client.clone();
         all.push(work(move |token| balance::balance(client.clone(), parts.clone(), token)));
+    }
+    if let Some(options) = publish::Options::of(placement) {
+        let (client, state) = (client.clone(), state.clone());
+        let (snapshots, metrics) = (Arc::clone(snapshots), Arc::clone(metrics));
+        all.push(work(move |token| {
+            let (snapshots, metrics) = (Arc::clone(&snapshots), Arc::clone(&metrics));
+            publish::publish(client.clone(), options, state.clone(), snapshots, metrics, token)
+        }));
     }
     tasks.spawn("balance leader", balance::run::lead(leadership, state.clone(), all, tasks.cancelled()));
     rounds

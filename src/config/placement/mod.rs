@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_core::placement::Settings;
+use plimsoll_core::placement::{ClassBounds, Settings};
 use serde_json::Value;
 
 pub use self::balance::Balance;
-use super::check::Check;
+use super::check::{Check, shown};
 use super::checked::{ClientAuth, HOUR, MILLISECOND, MINUTE, SECOND};
 use super::prometheus::{self, PrometheusAccess, Written};
 use super::raw::{RawLoadClass, RawLoadQueries, RawPlacement, RawPlacementLoad, RawPlacementUsage};
@@ -42,6 +42,8 @@ pub struct Placement {
     pub load_class: LoadClass,
     /// Whether nodes are annotated with their load in Crane's format.
     pub crane_annotations: bool,
+    /// How many seconds the clock of Crane's scheduler is before UTC.
+    pub crane_utc_offset: i32,
     /// Pods are moved off nodes that are loaded more than the others.
     pub balance: Balance,
     /// After this time without a sign of life of the leader another replica takes over; whole seconds.
@@ -227,6 +229,11 @@ impl HowLoadIsRead {
 }
 
 impl LoadClass {
+    /// Where classes begin.
+    pub const fn bounds(&self) -> ClassBounds {
+        ClassBounds { mid: self.mid, high: self.high, hysteresis: self.hysteresis }
+    }
+
     fn check_together(&self, check: &mut Check<'_>) {
         if self.high <= self.mid {
             let message = format!("{} is not above placement.loadClass.mid ({})", self.high, self.mid);
@@ -264,6 +271,7 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawPlacement) -> Placement {
         usage: usage(check, &raw.usage),
         load_class: load_class(check, &raw.load_class),
         crane_annotations: check.flag("placement.craneAnnotations", &raw.crane_annotations),
+        crane_utc_offset: utc_offset(check, "placement.craneUtcOffset", &raw.crane_utc_offset),
         balance: balance::check(check, &raw.balance),
         lease_duration: check.duration(
             "placement.leaseDuration",
@@ -282,6 +290,32 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawPlacement) -> Placement {
         placement.check_together(check);
     }
     placement
+}
+
+/// `+08:00` or `-03:30`, in seconds.
+fn utc_offset(check: &mut Check<'_>, path: &str, value: &Value) -> i32 {
+    let read = |text: &str| {
+        let (sign, rest) = match text.split_at_checked(1)? {
+            ("+", rest) => (1, rest),
+            ("-", rest) => (-1, rest),
+            _ => return None,
+        };
+        let digits = |text: &str| {
+            let is_pair = text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_digit());
+            is_pair.then(|| text.parse::<i32>().ok()).flatten()
+        };
+        let (hours, minutes) = rest.split_once(':')?;
+        let (hours, minutes) = (digits(hours)?, digits(minutes)?);
+        (hours <= 14 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+    };
+    value.as_str().and_then(read).unwrap_or_else(|| {
+        let message = format!(
+            "{} is not an offset from UTC; write a sign, hours and minutes, as in +08:00",
+            shown(value)
+        );
+        check.refuse(path, message);
+        0
+    })
 }
 
 fn load(check: &mut Check<'_>, raw: &RawPlacementLoad) -> HowLoadIsRead {

@@ -1,9 +1,8 @@
 //! Whoever decides.
 
+use plimsoll_core::placement::WeightsFrom;
 use plimsoll_core::placement::extender::NoLoad;
 use plimsoll_core::pod::Pruned;
-
-use crate::metrics::WeightsFrom;
 
 /// What the listener asks. It answers from memory, at once: a scheduler waits.
 pub trait Engine: Send + Sync + 'static {

@@ -10,6 +10,7 @@
 //! on without us, if the extender is `ignorable`.
 
 mod engine;
+mod live;
 mod route;
 mod seldom;
 mod service;

@@ -15,7 +15,7 @@ use super::route::{self, Decide, Route};
 use super::seldom::Seldom;
 use crate::metrics::{ExtenderOutcome, ExtenderVerb, ListenerMetrics, Metrics};
 use crate::server::body::{self, NoBody};
-use crate::server::limit::Limits;
+use crate::server::limit::{BodyMemory, Limits};
 use crate::server::status::{Refusal, json};
 use crate::server::{Handler, Peer, ServerOptions, Shutdown};
 use crate::telemetry::panic_text;
@@ -41,7 +41,19 @@ struct Shared {
 pub(super) struct Service(Arc<Shared>);
 
 /// An answer, and how the request ended.
-type Ended = (Result<Bytes, Refusal>, ExtenderOutcome);
+type Ended<B = Bytes> = (Result<B, Refusal>, ExtenderOutcome);
+
+/// An answer that is counted until its client has taken it.
+struct Held {
+    body: Vec<u8>,
+    _memory: BodyMemory,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
 
 impl Service {
     pub(super) fn new(
@@ -73,10 +85,10 @@ impl Service {
         let shared = Arc::clone(&self.0);
         let is_long = body.len() > LONG_BODY;
         let work = move || {
-            let ended = shared.answer(decide, &body);
+            let (answer, outcome) = shared.answer(decide, &body);
             // What is still at work is counted, even if its client has gone.
-            drop((slot, memory));
-            ended
+            drop(slot);
+            (answer.map(|body| Bytes::from_owner(Held { body, _memory: memory })), outcome)
         };
         let ended = if is_long {
             let done = tokio::task::spawn_blocking(work).await;
@@ -123,7 +135,7 @@ impl Service {
 }
 
 impl Shared {
-    fn answer(&self, decide: Decide, body: &[u8]) -> Ended {
+    fn answer(&self, decide: Decide, body: &[u8]) -> Ended<Vec<u8>> {
         let wanted = match decide {
             Decide::Prioritize => Wanted::Names,
             Decide::Filter => Wanted::Objects,
@@ -149,7 +161,7 @@ impl Shared {
             Decide::Prioritize => self.prioritize(&args),
             Decide::Filter => self.filter(&args),
         };
-        (Ok(Bytes::from(body)), outcome)
+        (Ok(body), outcome)
     }
 
     fn prioritize(&self, args: &Args<'_>) -> (Vec<u8>, ExtenderOutcome) {

@@ -168,16 +168,25 @@ impl Gauges {
         self.prometheus.kill();
     }
 
-    /// The section `placement` that reads this. The newest sample stands for each window.
+    /// The section `placement` that reads this. The newest sample stands for the mean.
     pub(crate) fn section(&self) -> Value {
+        self.section_by("last_over_time")
+    }
+
+    /// The same with means over the last minute, or over as long as there are samples.
+    pub(crate) fn section_of_means(&self) -> Value {
+        self.section_by("avg_over_time")
+    }
+
+    fn section_by(&self, function: &str) -> Value {
         json!({
             "load": {
                 "windows": {"1m": 1},
                 "metrics": {"cpu": 0.5, "memory": 0.5},
                 "maximumAge": "10s",
                 "queries": {
-                    "cpu": "last_over_time(e2e_node_cpu[$window])",
-                    "memory": "last_over_time(e2e_node_memory[$window])",
+                    "cpu": format!("{function}(e2e_node_cpu[$window])"),
+                    "memory": format!("{function}(e2e_node_memory[$window])"),
                     "time": "timestamp(e2e_node_cpu)",
                 },
                 "prometheus": {"address": self.prometheus.url()},

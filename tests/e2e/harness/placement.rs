@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -19,12 +19,16 @@ use super::kubelet::stamp;
 use super::net::free_ports;
 use super::node_load::Gauges;
 use super::objects::{annotation, container, is_running, named, pod_spec};
-use super::scheduler::{self, Caller, SCHEDULER, Scheduler};
+use super::scheduler::{Caller, SCHEDULER, Scheduler};
 use super::server::Server;
 use super::world::SCENARIO;
 use super::{World, until};
 
-const COMPONENTS: [&str; 2] = ["webhook-config/components/placement", "webhook-config/components/balance"];
+const COMPONENTS: [&str; 3] = [
+    "webhook-config/components/placement",
+    "webhook-config/components/load-class",
+    "webhook-config/components/balance",
+];
 
 /// What a scenario has for itself.
 pub(crate) struct Placement<'w> {
@@ -210,14 +214,21 @@ impl<'w> Placement<'w> {
         self.world.cluster.merge(&object, &json!({"spec": {"unschedulable": closed}})).await.map(drop)
     }
 
-    /// What `plimsoll manifests scheduler` says, with these further arguments, and with this scenario's paths.
-    pub(crate) fn configuration(&self, args: &[&str]) -> Result<Value> {
-        let whole: Vec<&str> = ["manifests", "scheduler"].into_iter().chain(args.iter().copied()).collect();
+    /// What `plimsoll manifests scheduler` says with this scenario's paths and these further flags.
+    pub(crate) fn configuration(&self, flags: &[&str]) -> Result<Value> {
+        let Caller { port, server_name, ca, certificate, key } = &self.caller;
+        let own = [
+            format!("--address=127.0.0.1:{port}"),
+            format!("--server-name={server_name}"),
+            format!("--certificate-authority={}", ca.display()),
+            format!("--certificate={}", certificate.display()),
+            format!("--key={}", key.display()),
+        ];
+        let own = own.iter().map(String::as_str);
+        let whole: Vec<&str> =
+            ["manifests", "scheduler"].into_iter().chain(own).chain(flags.iter().copied()).collect();
         let text = self.world.cluster.kubectl.plimsoll(&whole)?;
-        let mut documents: Vec<Value> = serde_saphyr::from_multiple(&text)?;
-        documents.retain(|one| one["kind"] == "KubeSchedulerConfiguration");
-        let rendered = documents.pop().context("no KubeSchedulerConfiguration")?;
-        scheduler::pointed(rendered, &self.caller)
+        serde_saphyr::from_str(&text).with_context(|| text)
     }
 
     /// Starts the scheduler, or starts it anew with another configuration.
@@ -246,6 +257,8 @@ impl<'w> Placement<'w> {
     /// Starts the replica that answers the scheduler, with `more` in the section `placement` of its configuration.
     pub(crate) async fn serve(&self, more: &Value) -> Result<()> {
         install(self.world).await?;
+        drop(self.server.take());
+        self.world.forget_leases().await?;
         let mut section = json!({
             "enabled": true,
             "address": format!("127.0.0.1:{}", self.caller.port),
@@ -320,6 +333,14 @@ impl<'w> Placement<'w> {
         conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(at)}));
         let change = json!({"conditions": conditions});
         self.world.cluster.merge_status(&named("v1", "Pod", pod), &change).await.map(drop)
+    }
+
+    /// The pods with these labels have been where they are for an hour.
+    pub(crate) async fn aged(&self, selector: &str) -> Result<()> {
+        for pod in self.pods(selector).await? {
+            self.bound_ago(&pod, 3_600).await?;
+        }
+        Ok(())
     }
 
     /// The pods of a namespace by node, once exactly `count` of them with these labels are bound and run.
@@ -471,6 +492,12 @@ impl<'w> Placement<'w> {
 pub(crate) const USES: &str = "e2e.plimsoll.dev/uses";
 const CORES: f64 = 16.0;
 const BYTES: f64 = 32.0 * 1024.0 * 1024.0 * 1024.0;
+
+/// What a pod requests that uses this share of a node of [`Nodes::sized`].
+pub(crate) fn requests(share: f64) -> Value {
+    json!({"requests": {"cpu": format!("{:.3}", share * CORES), "memory": format!("{:.0}", share * BYTES)}})
+}
+
 /// How often the load follows the pods.
 const FOLLOW: Duration = Duration::from_millis(300);
 
@@ -492,10 +519,8 @@ async fn install(world: &World) -> Result<()> {
     if world.cluster.get_opt(&role).await?.is_some() {
         return Ok(());
     }
-    let there = |path: &&str| Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists();
-    let components: Vec<&str> = COMPONENTS.into_iter().filter(there).collect();
-    let objects =
-        install::with_components(&world.cluster, &world.folder("placement-component")?, &components)?;
+    let dir = world.folder("placement-component")?;
+    let objects = install::with_components(&world.cluster, &dir, &COMPONENTS)?;
     let ca = world.authority.pem();
     let endpoint = Endpoint { host: &world.host, port: world.service.port(), ca: &ca };
     world.install_more(objects, &endpoint).await

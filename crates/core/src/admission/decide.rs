@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::admission::envelope::Review;
 use crate::admission::flavors::{self, FlavorStep};
+use crate::admission::load_aware;
 use crate::admission::patch::{self, Annotations};
 use crate::admission::response::{Answer, Outcome};
 use crate::admission::self_check;
@@ -30,6 +31,10 @@ pub struct Settings {
     pub refuse_above_cluster: bool,
     /// How autoscalers keep their meaning where the profile does not say.
     pub hpa_mode: HpaMode,
+    /// Modes that nobody serves here: where a profile asks for one, autoscalers are converted.
+    pub hpa_unserved: Vec<HpaMode>,
+    /// Whether pods of namespaces with the label [`keys::LOAD_AWARE`] prefer nodes by their load class.
+    pub load_class: bool,
 }
 
 /// What a namespace is that was not seen.
@@ -70,6 +75,8 @@ pub struct Decision {
     pub self_check: Option<self_check::SelfCheckError>,
     /// What flavors did, if the pod's quota names any.
     pub flavors: Option<FlavorStep>,
+    /// Whether it was told to prefer nodes by their load class.
+    pub load_class: bool,
 }
 
 /// The namespace that must be read before the review can be judged: that of a pod to be created, if the
@@ -127,6 +134,7 @@ fn decide_as(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>, is_mirror
     let mut decision = decide_requests(pod, namespace, context);
     if !is_mirror {
         flavors::add(&mut decision, pod, namespace, context);
+        load_aware::add(&mut decision, pod, namespace, context);
     }
     decision
 }
@@ -280,7 +288,14 @@ fn answer(
     let checked =
         if patch.is_empty() { Ok(()) } else { self_check::check(received, pod, &plan, &annotations, &patch) };
     let self_check = answer.send(patch, checked, "pod left untouched");
-    Decision { answer, profile: Some(Arc::clone(profile)), plan, self_check, flavors: None }
+    Decision {
+        answer,
+        profile: Some(Arc::clone(profile)),
+        plan,
+        self_check,
+        flavors: None,
+        load_class: false,
+    }
 }
 
 fn skipped(skip: Skip, profile: Option<&Arc<Profile>>, warnings: Vec<String>) -> Decision {
@@ -295,6 +310,7 @@ fn skipped(skip: Skip, profile: Option<&Arc<Profile>>, warnings: Vec<String>) ->
         plan: Plan::default(),
         self_check: None,
         flavors: None,
+        load_class: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! From an `AdmissionReview` to its answer.
 //!
 //! ```text
-//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> flavors -> response::write -> bytes
+//! bytes -> envelope::read -> mutate::decide -> patch -> self_check -> flavors -> load_aware -> response::write -> bytes
 //!                         \-> validate::decide ------------------/
 //! ```
 
@@ -9,6 +9,7 @@ mod apply;
 mod decide;
 mod envelope;
 mod flavors;
+mod load_aware;
 mod patch;
 mod quota;
 mod response;

@@ -18,8 +18,11 @@ pub struct Standing {
     pub profile: Option<Arc<Profile>>,
     /// Why none is.
     pub skip: Option<Skip>,
-    /// What is done about their autoscaler: as the profile says, else as the configuration does.
+    /// What is done about their autoscaler: as the profile says, else as the configuration does. What nobody serves here is
+    /// not done: such autoscalers are converted, since a percentage of lowered requests would be the worst of all.
     pub mode: HpaMode,
+    /// The mode that the profile asks for and nobody serves here.
+    pub unserved: Option<HpaMode>,
     /// What their utilization is meant against: as the profile says, else as their record does.
     pub basis: Basis,
 }
@@ -42,19 +45,26 @@ impl Standing {
 pub fn standing(shape: &Shape, namespace: &str, context: &Context<'_>) -> Standing {
     let mode = context.settings.hpa_mode;
     let Ok(view) = shape.view() else {
-        return Standing { profile: None, skip: Some(Skip::Malformed), mode, basis: Basis::Request };
+        let skip = Some(Skip::Malformed);
+        return Standing { profile: None, skip, mode, unserved: None, basis: Basis::Request };
     };
     match matched(&view, namespace, context, &mut Vec::new()) {
-        Match::Applies(profile, _) => Standing {
-            profile: Some(Arc::clone(profile)),
-            skip: None,
-            mode: profile.hpa_mode.unwrap_or(mode),
-            basis: profile.basis,
-        },
+        Match::Applies(profile, _) => {
+            let asked = profile.hpa_mode.unwrap_or(mode);
+            let unserved = Some(asked).filter(|asked| context.settings.hpa_unserved.contains(asked));
+            Standing {
+                profile: Some(Arc::clone(profile)),
+                skip: None,
+                mode: if unserved.is_some() { HpaMode::Convert } else { asked },
+                unserved,
+                basis: profile.basis,
+            }
+        }
         Match::Skipped(skip, _) => Standing {
             profile: None,
             skip: Some(skip),
             mode,
+            unserved: None,
             basis: recorded_basis(view.annotation(keys::ORIGINAL_RESOURCES)),
         },
     }

@@ -15,4 +15,4 @@ mod watcher;
 
 pub use self::answer::{EQUAL, MOST, filter_result, priorities};
 pub use self::args::{Args, ArgsError, Offered, Wanted, read};
-pub use self::watcher::{NoLoad, watcher_metrics};
+pub use self::watcher::{NoLoad, has_load, watcher_metrics};

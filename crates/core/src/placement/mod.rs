@@ -9,23 +9,28 @@
 //! Sources: "Workload-specific weights for container clouds" (Network Telecom, June 2019) and "Intelligent scheduling of
 //! service instances on cloud-native container platforms"; `docs/placement.md` restates both.
 
+mod crane;
 mod estimate;
 pub mod extender;
 mod load;
+mod load_class;
 mod load_file;
 mod mapping;
 mod memory;
 mod metric;
 mod placed;
 mod pod;
+mod report;
 mod running;
 mod samples;
 mod score;
 mod settings;
 mod weights;
 
+pub use crane::{CraneValues, CraneWritten, crane_annotations, crane_is_due, crane_values};
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
+pub use load_class::{ClassBounds, ClassChange, LoadClass, class_changes};
 pub use load_file::{LoadFile, workload_key};
 pub use mapping::{KnownNode, KnownNodes};
 pub use memory::WeightsMemory;
@@ -34,6 +39,7 @@ pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
+pub use report::{NodeReport, NodesReport};
 pub use running::RunningMeans;
 pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, checked, wanted_metrics};
 pub use score::{

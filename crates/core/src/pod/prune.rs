@@ -31,7 +31,10 @@ const CONTAINER: Keep =
 
 const AFFINITY: Keep = Keep::Members(&[(
     "nodeAffinity",
-    Keep::Members(&[("requiredDuringSchedulingIgnoredDuringExecution", Keep::All)]),
+    Keep::Members(&[
+        ("requiredDuringSchedulingIgnoredDuringExecution", Keep::All),
+        ("preferredDuringSchedulingIgnoredDuringExecution", Keep::All),
+    ]),
 )]);
 
 /// The parts of a pod that decisions read.

@@ -235,6 +235,10 @@ fn modes_of_the_configuration() {
         let verdict =
             judge(&read(&hpa(&json!([utilization("cpu", 80)]))), &facts, &context(&objects, &settings));
         assert_eq!(matches!(verdict, Verdict::Convert(_)), mode == HpaMode::Convert, "{mode:?}");
+        let settings = plimsoll_core::admission::Settings { hpa_unserved: vec![mode], ..settings };
+        let verdict =
+            judge(&read(&hpa(&json!([utilization("cpu", 80)]))), &facts, &context(&objects, &settings));
+        assert!(matches!(verdict, Verdict::Convert(_)), "{mode:?}, which nobody serves");
     }
 }
 

@@ -13,6 +13,7 @@
 mod estimates;
 mod hot_spots;
 mod load;
+mod load_class;
 mod load_file;
 mod placed;
 mod points;

@@ -21,12 +21,10 @@ pub(in super::super) async fn thresholds(world: &World) -> Result<()> {
         placement.cordon(&placement.node("n4"), true).await?;
         placement.serve(&gauges.section()).await?;
         placement.loaded(3).await?;
-        let mut configuration = placement.configuration(&[])?;
+        let mut configuration = placement.configuration(&["--filter"])?;
         for extender in configuration["extenders"].as_array_mut().into_iter().flatten() {
-            extender["filterVerb"] = "filter".into();
             // Only the filter speaks.
             extender["prioritizeVerb"] = "".into();
-            extender["weight"] = 0.into();
         }
         placement.schedule_by(&configuration)?;
         for name in ["free-1", "free-2"] {

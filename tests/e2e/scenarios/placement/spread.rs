@@ -44,7 +44,6 @@ pub(in super::super) async fn replicas(world: &World) -> Result<()> {
         for (name, penalty) in [("with", 2), ("without", 0)] {
             let mut section = gauges.section();
             section["replicaPenalty"] = penalty.into();
-            drop(placement.take_server());
             placement.serve(&section).await?;
             placement.loaded(4).await?;
             placement.schedule_by(&placement.configuration(&[])?)?;

@@ -43,8 +43,8 @@ struct Data {
     nodes: Map<String, Value>,
 }
 
-/// What is known of all nodes, or of the node `host`, as JSON: of each metric the mean over the shortest window that has
-/// one.
+/// What is known of all nodes, or of the node `host`, at `now` (nanoseconds since 1970), as JSON: of each metric the mean
+/// over the shortest window that has one.
 ///
 /// # Errors
 /// Nothing is known.
@@ -52,15 +52,17 @@ pub fn watcher_metrics(
     load: &LoadSnapshot,
     settings: &LoadSettings,
     host: Option<&str>,
+    now: i64,
 ) -> Result<Vec<u8>, NoLoad> {
-    let Some(window) = settings.windows.first().filter(|_| !load.nodes.is_empty()) else {
+    let Some(window) = settings.windows.first().filter(|_| has_load(load, settings, now)) else {
         return Err(NoLoad::Unknown);
     };
+    let of_node = |name: &str| Some((name.to_owned(), metrics(load.fresh(name, now, settings)?, settings)));
     let nodes = match host {
-        None => load.nodes.iter().map(|(name, node)| (name.to_string(), metrics(node, settings))).collect(),
+        None => load.nodes.keys().filter_map(|name| of_node(name)).collect(),
         Some(host) => {
-            let node = load.nodes.get(host).ok_or_else(|| NoLoad::Node(host.chars().take(253).collect()))?;
-            [(host.to_owned(), metrics(node, settings))].into_iter().collect()
+            let node = of_node(host).ok_or_else(|| NoLoad::Node(host.chars().take(253).collect()))?;
+            [node].into_iter().collect()
         }
     };
     let end = load.taken.div_euclid(NANOS);
@@ -72,6 +74,11 @@ pub fn watcher_metrics(
     };
     // Numbers and texts always become JSON.
     Ok(serde_json::to_vec(&answer).unwrap_or_default())
+}
+
+/// Whether the load of any node is known at `now`, in nanoseconds since 1970.
+pub fn has_load(load: &LoadSnapshot, settings: &LoadSettings, now: i64) -> bool {
+    load.nodes.keys().any(|name| load.fresh(name, now, settings).is_some())
 }
 
 fn metrics(node: &NodeLoad, settings: &LoadSettings) -> Value {
@@ -115,15 +122,23 @@ mod tests {
             means.set(Metric::Load, Some(3.0));
             means
         };
+        let taken = 1_700_000_000 * NANOS + 5;
         let node = NodeLoad {
+            sampled: taken,
             means: vec![means(Some(0.123_456_78), None), means(Some(0.5), Some(1.2)), means(None, None)],
             ..NodeLoad::default()
         };
-        let nodes = [("n1".into(), node), ("n2".into(), NodeLoad::default())].into_iter().collect();
-        let load = LoadSnapshot { nodes, taken: 1_700_000_000 * NANOS + 5 };
+        let nodes = [
+            ("n1".into(), node),
+            ("n2".into(), NodeLoad { sampled: taken, ..NodeLoad::default() }),
+            ("old".into(), NodeLoad::default()),
+        ]
+        .into_iter()
+        .collect();
+        let load = LoadSnapshot { nodes, taken };
         let settings = LoadSettings::default();
         let read = |host| {
-            watcher_metrics(&load, &settings, host)
+            watcher_metrics(&load, &settings, host, taken + 60 * NANOS)
                 .map(|body| serde_json::from_slice::<Value>(&body).unwrap())
         };
         let n1 = json!({"metrics": [
@@ -140,7 +155,15 @@ mod tests {
         assert_eq!(all["data"]["NodeMetricsMap"]["n2"]["metrics"], json!([]));
         assert_eq!(read(Some("n1")).unwrap()["data"], json!({"NodeMetricsMap": {"n1": n1}}));
         assert_eq!(read(Some("n3")), Err(NoLoad::Node("n3".to_owned())));
+        assert_eq!(all["data"]["NodeMetricsMap"].get("old"), None);
+        assert_eq!(read(Some("old")), Err(NoLoad::Node("old".to_owned())));
         let nothing = LoadSnapshot::default();
-        assert_eq!(watcher_metrics(&nothing, &settings, None), Err(NoLoad::Unknown));
+        assert_eq!(watcher_metrics(&nothing, &settings, None, taken), Err(NoLoad::Unknown));
+        let much_later = taken + 3600 * NANOS;
+        assert_eq!(
+            watcher_metrics(&load, &settings, None, much_later),
+            Err(NoLoad::Unknown),
+            "nobody read it since"
+        );
     }
 }

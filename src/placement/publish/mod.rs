@@ -1,0 +1,123 @@
+//! The load of nodes, written on the nodes: for schedulers that cannot be asked to call anybody. One replica does it.
+//!
+//! Writes are few: a label only when the class changes, annotations only when a value does or gets old.
+
+mod calls;
+mod round;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use self::calls::Calls;
+use self::round::{Patch, Rounds};
+use super::{PlacementState, now};
+use crate::cluster::{Limiter, Next, Snapshots, WriteError};
+use crate::config;
+use crate::metrics::{Metrics, NodeWrite, WriteResult};
+
+/// The most nodes that are written in a second.
+const WRITES_PER_SECOND: u32 = 50;
+
+/// What is written, and how often it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Classes, where nodes are labelled.
+    pub classes: Option<plimsoll_core::placement::ClassBounds>,
+    /// How many seconds the clock of Crane's scheduler is before UTC, where nodes are annotated for it.
+    pub crane: Option<i32>,
+    /// How often nodes are looked at.
+    pub interval: Duration,
+}
+
+impl Options {
+    /// As configured; `None` where nothing is to be written.
+    pub fn of(placement: &config::Placement) -> Option<Self> {
+        placement.publishes().then(|| Self {
+            classes: placement.load_class.enabled.then(|| placement.load_class.bounds()),
+            crane: placement.crane_annotations.then_some(placement.crane_utc_offset),
+            interval: placement.load_class.interval,
+        })
+    }
+}
+
+/// Writes until `cancelled`: what the leader does.
+pub async fn publish(
+    client: Client,
+    options: Options,
+    state: PlacementState,
+    snapshots: Arc<Snapshots>,
+    metrics: Arc<Metrics>,
+    cancelled: CancellationToken,
+) {
+    let publisher =
+        Publisher { calls: Calls::new(client), limiter: Limiter::new(WRITES_PER_SECOND), metrics };
+    let mut rounds = Rounds::new(options);
+    let mut ticks = interval(options.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let write = async {
+        loop {
+            ticks.tick().await;
+            // The labels that are there must be known, and the load must have been read once: what is not known yet is
+            // not gone.
+            if snapshots.is_complete() && state.pods.is_complete() && state.load.load().taken > 0 {
+                let patches = rounds.next(&state, now());
+                publisher.write(patches, &mut rounds).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = cancelled.cancelled() => {}
+        () = write => {}
+    }
+}
+
+struct Publisher {
+    calls: Calls,
+    limiter: Limiter,
+    metrics: Arc<Metrics>,
+}
+
+impl Publisher {
+    async fn write(&self, patches: Vec<Patch>, rounds: &mut Rounds) {
+        for patch in patches {
+            self.limiter.turn().await;
+            let result = self.calls.patch(&patch.node, &patch.metadata).await;
+            self.count(&patch, &result);
+            let name = &patch.node.name;
+            match result {
+                Ok(()) => rounds.written(patch),
+                // It is gone, or another one by now: the next round knows.
+                Err(error) if error.next() == Next::Reread => {
+                    tracing::debug!(%error, node = name, "a node was not written");
+                }
+                Err(error @ WriteError::Refused { .. }) => {
+                    tracing::warn!(%error, node = name, "a node was not written");
+                }
+                // The same would happen to all others; the next round tries again.
+                Err(error) => {
+                    tracing::warn!(%error, node = name, "nodes are not written for now; the next round tries again");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn count(&self, patch: &Patch, result: &Result<(), WriteError>) {
+        let result = match result {
+            Ok(()) => WriteResult::Success,
+            Err(error) if error.next() == Next::Reread => WriteResult::Conflict,
+            Err(_) => WriteResult::Failure,
+        };
+        for (kind, has) in
+            [(NodeWrite::Label, patch.class.is_some()), (NodeWrite::Annotations, patch.crane.is_some())]
+        {
+            if has {
+                self.metrics.placement_node_write(kind, result);
+            }
+        }
+    }
+}

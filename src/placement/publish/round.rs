@@ -1,0 +1,236 @@
+//! What is to be written in a round. Nothing here waits or calls anybody.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use plimsoll_core::keys;
+use plimsoll_core::objects::Node;
+use plimsoll_core::placement::{
+    ClassChange, CraneValues, CraneWritten, LoadClass, View, class_changes, crane_annotations, crane_is_due,
+    crane_values, usages,
+};
+use serde_json::{Map, Value, json};
+
+use super::Options;
+use crate::placement::PlacementState;
+
+/// What is to be written on a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Patch {
+    pub(super) node: Arc<Node>,
+    /// The class that it is to have, if that is new; within, `None` takes the label off.
+    pub(super) class: Option<Option<LoadClass>>,
+    /// What Crane is to read, if it has to be written.
+    pub(super) crane: Option<CraneWritten>,
+    /// The metadata of a merge patch.
+    pub(super) metadata: Map<String, Value>,
+}
+
+/// What was written, as far as it decides what is written next.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    options: Options,
+    /// What Crane was told, by node and its uid. The leader before us told it too, which is not known.
+    told: HashMap<(String, String), CraneWritten>,
+}
+
+impl Rounds {
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, told: HashMap::new() }
+    }
+
+    /// What is to be written now, by name of the node.
+    pub(super) fn next(&mut self, state: &PlacementState, now: i64) -> Vec<Patch> {
+        let (classes, crane) = state.decide(now, |view| {
+            let classes = self.options.classes.map(|bounds| {
+                let usage = usage_by_node(view);
+                class_changes(view.objects, |node| usage.get(node).copied(), &bounds)
+            });
+            let crane = self.options.crane.map(|_| crane_by_node(view));
+            (classes.unwrap_or_default(), crane.unwrap_or_default())
+        });
+        let mut patches: BTreeMap<String, Patch> = BTreeMap::new();
+        for ClassChange { node, class } in classes {
+            let patch = of_node(&mut patches, &node);
+            let value = class.map_or(Value::Null, |class| class.name().into());
+            patch.metadata.insert("labels".to_owned(), json!({ keys::LOAD_CLASS: value }));
+            patch.class = Some(class);
+        }
+        let nodes: HashSet<_> = crane.iter().map(|(node, _)| key(node)).collect();
+        self.told.retain(|told, _| nodes.contains(told));
+        for (node, values) in crane {
+            if !crane_is_due(&values, self.told.get(&key(&node)), now) {
+                continue;
+            }
+            let annotations = crane_annotations(&values, now, self.options.crane.unwrap_or(0));
+            let patch = of_node(&mut patches, &node);
+            patch.metadata.insert("annotations".to_owned(), json!(annotations));
+            patch.crane = Some(CraneWritten { values, at: now });
+        }
+        patches.into_values().collect()
+    }
+
+    /// Notes that it is written.
+    pub(super) fn written(&mut self, patch: Patch) {
+        if let Some(crane) = patch.crane {
+            self.told.insert(key(&patch.node), crane);
+        }
+    }
+}
+
+fn key(node: &Node) -> (String, String) {
+    (node.name.clone(), node.uid.clone())
+}
+
+fn of_node<'a>(patches: &'a mut BTreeMap<String, Patch>, node: &Arc<Node>) -> &'a mut Patch {
+    patches.entry(node.name.clone()).or_insert_with(|| Patch {
+        node: Arc::clone(node),
+        class: None,
+        crane: None,
+        metadata: Map::new(),
+    })
+}
+
+/// U(n) of the nodes that have a load, as it is without any further pod.
+fn usage_by_node(view: &View<'_>) -> HashMap<String, f64> {
+    let nodes: Vec<_> = view.objects.nodes().collect();
+    let loads: Vec<_> = nodes.iter().map(|node| view.load.nodes.get(node.name.as_str())).collect();
+    let usages = usages(&loads, &view.settings.load, |_, _| 0.0);
+    let known = nodes.into_iter().zip(usages);
+    known.filter_map(|(node, usage)| Some((node.name.clone(), usage?.usage))).collect()
+}
+
+/// What Crane is to read of the nodes that have a load.
+fn crane_by_node(view: &View<'_>) -> Vec<(Arc<Node>, CraneValues)> {
+    let hot_spot = &view.settings.hot_spot;
+    let window = hot_spot.window.saturating_mul(1_000_000_000);
+    view.objects
+        .nodes()
+        .filter_map(|node| {
+            let load = view.load.nodes.get(node.name.as_str())?;
+            let bindings = view.placed.on(&node.name).map_or(0, |on| on.bindings(view.now, window));
+            let hot = bindings.checked_div(hot_spot.bindings).unwrap_or(0);
+            Some((Arc::clone(node), crane_values(load, &view.settings.load, hot)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plimsoll_core::objects::{Fact, Objects};
+    use plimsoll_core::placement::{
+        ByMetric, ClassBounds, LoadSnapshot, Metric, NodeLoad, Placed, PlacedPod, Settings,
+    };
+
+    use super::*;
+    use crate::placement::PlacedPods;
+
+    const BOUNDS: ClassBounds = ClassBounds { mid: 0.5, high: 0.75, hysteresis: 0.05 };
+    /// 2026-03-01T10:00:00Z
+    const NOW: i64 = 1_772_359_200_000_000_000;
+
+    fn options(labels: bool, annotations: bool) -> Options {
+        Options {
+            classes: labels.then_some(BOUNDS),
+            crane: annotations.then_some(8 * 3600),
+            interval: Duration::from_secs(60),
+        }
+    }
+
+    /// Nodes by name, with their label and what they use of every window and metric.
+    fn state(nodes: &[(&str, Option<&str>, Option<f64>)]) -> PlacementState {
+        let mut objects = Objects::default();
+        let mut load = LoadSnapshot { taken: NOW, ..LoadSnapshot::default() };
+        for (name, label, usage) in nodes {
+            let labels = label.map(|label| (keys::LOAD_CLASS.to_owned(), label.to_owned()));
+            let node = Node {
+                name: (*name).to_owned(),
+                uid: format!("uid-{name}"),
+                labels: labels.into_iter().collect(),
+                ..Node::default()
+            };
+            objects.put(Fact::Node(Arc::new(node)));
+            if let Some(usage) = usage {
+                let mut means = ByMetric::default();
+                for metric in [Metric::Cpu, Metric::Memory, Metric::Disk, Metric::Load] {
+                    means.set(metric, Some(*usage));
+                }
+                load.nodes.insert((*name).into(), NodeLoad { means: vec![means; 3], ..NodeLoad::default() });
+            }
+        }
+        let objects = Arc::new(arc_swap::ArcSwap::from_pointee(objects));
+        let state = PlacementState::new(Settings::default(), objects);
+        state.load.store(Arc::new(load));
+        state
+    }
+
+    fn labels(patches: &[Patch]) -> Vec<(&str, Value)> {
+        patches
+            .iter()
+            .map(|patch| (patch.node.name.as_str(), patch.metadata["labels"][keys::LOAD_CLASS].clone()))
+            .collect()
+    }
+
+    #[test]
+    fn labels_follow_the_load() {
+        let nodes = [
+            ("a", None, Some(0.2)),
+            ("b", Some("low"), Some(0.2)),
+            ("c", Some("low"), Some(0.8)),
+            ("d", Some("mid"), Some(0.47)),
+            ("e", Some("mid"), None),
+            ("f", None, None),
+        ];
+        let patches = Rounds::new(options(true, false)).next(&state(&nodes), NOW);
+        assert_eq!(labels(&patches), [("a", json!("low")), ("c", json!("high")), ("e", Value::Null)]);
+        assert!(patches.iter().all(|patch| patch.crane.is_none() && patch.metadata.len() == 1));
+    }
+
+    #[test]
+    fn one_patch_for_both() {
+        let mut rounds = Rounds::new(options(true, true));
+        let state = state(&[("a", None, Some(0.2)), ("b", Some("low"), Some(0.2))]);
+        let patches = rounds.next(&state, NOW);
+        let keys: Vec<_> = patches.iter().map(|patch| patch.metadata.keys().collect::<Vec<_>>()).collect();
+        assert_eq!(keys, [vec!["annotations", "labels"], vec!["annotations"]]);
+        let annotations = &patches[0].metadata["annotations"];
+        assert_eq!(annotations["cpu_usage_avg_1h"], "0.20000,2026-03-01T18:00:00Z");
+        assert_eq!(annotations["node_hot_value"], "0,2026-03-01T18:00:00Z");
+    }
+
+    #[test]
+    fn what_was_written_is_not_written_again_at_once() {
+        let mut rounds = Rounds::new(options(false, true));
+        let state = state(&[("a", None, Some(0.2)), ("b", None, Some(0.2))]);
+        let names = |patches: &[Patch]| -> Vec<String> {
+            patches.iter().map(|patch| patch.node.name.clone()).collect()
+        };
+        let mut patches = rounds.next(&state, NOW);
+        assert_eq!(names(&patches), ["a", "b"]);
+        rounds.written(patches.remove(0));
+        let minute = 60_000_000_000;
+        assert_eq!(names(&rounds.next(&state, NOW + minute)), ["b"], "it was not written");
+        assert_eq!(names(&rounds.next(&state, NOW + 3 * minute)), ["a", "b"], "it gets old");
+    }
+
+    #[test]
+    fn what_was_bound_of_late_is_told() {
+        let mut state = state(&[("a", None, Some(0.2))]);
+        let pods = (0..11).map(|pod| {
+            let manifest = json!({
+                "metadata": {"namespace": "shop", "name": format!("p{pod}"), "uid": pod.to_string()},
+                "spec": {"nodeName": "a", "containers": []},
+                "status": {"conditions": [{
+                    "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-03-01T09:59:30Z",
+                }]},
+            });
+            PlacedPod::read(&manifest, &Objects::default()).unwrap()
+        });
+        state.pods = PlacedPods::of(Placed::listed(pods));
+        let patches = Rounds::new(options(false, true)).next(&state, NOW);
+        let hot = &patches[0].metadata["annotations"]["node_hot_value"];
+        assert_eq!(*hot, "2,2026-03-01T18:00:00Z", "11 bindings, of which 5 cost nothing");
+    }
+}
