@@ -15,7 +15,6 @@ mod data;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use data::review;
 use plimsoll_core::placement::extender::{Wanted, filter_result, priorities, read};
 use plimsoll_core::placement::{Incoming, View, refuse, score};
 use serde_json::Value;
@@ -25,6 +24,9 @@ use crate::cluster::Cluster;
 /// As in the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// 2026-03-01T10:00:00Z, in nanoseconds since 1970.
+const NOW: i64 = 1_772_359_200_000_000_000;
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
@@ -36,9 +38,9 @@ fn main() {
 
 fn requests(criterion: &mut Criterion, nodes: usize) {
     let body = cluster::request(nodes);
-    let by_load = Cluster::new(nodes, false);
-    let by_all = Cluster::new(nodes, true);
-    let answer: Vec<Value> = serde_json::from_slice(&prioritize(&body, &by_load.view())).unwrap();
+    let by_load = Cluster::new(nodes, NOW, false);
+    let by_all = Cluster::new(nodes, NOW, true);
+    let answer: Vec<Value> = serde_json::from_slice(&prioritize(&body, &view_of(&by_load))).unwrap();
     assert_eq!(answer.len(), nodes);
 
     let mut group = criterion.benchmark_group("extender");
@@ -50,7 +52,7 @@ fn requests(criterion: &mut Criterion, nodes: usize) {
         b.iter(|| read(black_box(&body), Wanted::Names).unwrap().nodes.len());
     });
     for (policies, cluster) in [("load", &by_load), ("all policies", &by_all)] {
-        let view = cluster.view();
+        let view = view_of(cluster);
         let args = read(&body, Wanted::Names).unwrap();
         let names = args.names();
         let pod = Incoming::read(args.pod.as_ref().unwrap(), view.objects);
@@ -61,7 +63,7 @@ fn requests(criterion: &mut Criterion, nodes: usize) {
             b.iter(|| prioritize(black_box(&body), &view));
         });
     }
-    let view = by_load.view();
+    let view = view_of(&by_load);
     group.bench_function(BenchmarkId::new("filter, all of it", nodes), |b| {
         b.iter(|| filter(black_box(&body), &view));
     });
@@ -71,6 +73,19 @@ fn requests(criterion: &mut Criterion, nodes: usize) {
         b.iter(|| priorities(black_box(&names), &points));
     });
     group.finish();
+}
+
+fn view_of(cluster: &Cluster) -> View<'_> {
+    View {
+        objects: &cluster.objects,
+        load: &cluster.load,
+        placed: &cluster.placed,
+        weights: &cluster.weights,
+        settings: &cluster.settings,
+        now: NOW,
+        node_lost: 0,
+        bindings: None,
+    }
 }
 
 fn prioritize(body: &[u8], view: &View<'_>) -> Vec<u8> {

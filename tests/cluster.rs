@@ -43,6 +43,7 @@ fn options() -> ClusterOptions {
     ClusterOptions {
         quota: true,
         hpa: true,
+        placement: false,
         page_size: 2,
         first_pause: Duration::from_millis(2),
         longest_pause: Duration::from_millis(20),

@@ -1,16 +1,20 @@
 //! A cluster with its load and its pods, and what its scheduler asks.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is made up here is right, or the run is worth nothing"
+)]
+
 use std::fmt::Write as _;
 
 use plimsoll_core::objects::{Objects, read_manifest};
 use plimsoll_core::placement::{
     ByMetric, ByResource, LearntWeights, LoadSnapshot, Metric, NodeLoad, Placed, PlacedPod, Policies,
-    Settings, View, workload_key,
+    Settings, workload_key,
 };
 use serde_json::{Value, json};
 
-/// The clock, in nanoseconds since 1970.
-pub(crate) const NOW: i64 = 1_772_359_200_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 /// Pods of each node.
 const PODS: usize = 20;
@@ -26,18 +30,20 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// So many nodes, each with 20 pods, of which one was bound within the last minute on every tenth node. All policies
-    /// have a part in decisions if `all_policies`, else that which has by default.
-    pub(crate) fn new(nodes: usize, all_policies: bool) -> Self {
+    /// So many nodes at `now` (nanoseconds since 1970), each with 20 pods, of which one was bound within the last minute on
+    /// every tenth node, and stays so for an hour. All policies have a part in decisions if `all_policies`, else that which
+    /// has by default.
+    pub(crate) fn new(nodes: usize, now: i64, all_policies: bool) -> Self {
         let names: Vec<String> = (0..nodes).map(name).collect();
         let mut objects = Objects::default();
-        let mut load = LoadSnapshot { taken: NOW - 10 * SECOND, ..LoadSnapshot::default() };
+        let mut load = LoadSnapshot { taken: now - 10 * SECOND, ..LoadSnapshot::default() };
         let mut pods = Vec::with_capacity(nodes * PODS);
         for (number, name) in names.iter().enumerate() {
             objects.put(read_manifest(&node(name)).unwrap().unwrap());
-            load.nodes.insert(name.as_str().into(), measured(number));
+            load.nodes.insert(name.as_str().into(), measured(number, now));
             pods.extend(
-                (0..PODS).map(|pod| PlacedPod::read(&bound(number * PODS + pod, name), &objects).unwrap()),
+                (0..PODS)
+                    .map(|pod| PlacedPod::read(&bound(number * PODS + pod, name, now), &objects).unwrap()),
             );
         }
         let mut weights = LearntWeights::default();
@@ -45,29 +51,18 @@ impl Cluster {
         of_workload.set(plimsoll_core::placement::NodeResource::Cpu, 0.4);
         weights.workloads.insert(workload_key("shop/StatefulSet/web-0").unwrap(), of_workload);
         let mut settings = Settings::default();
+        // Nobody reads it anew.
+        settings.load.maximum_age = 86_400;
         if all_policies {
             settings.policies = Policies { load: 1.0, weights: 1.0, overcommit_risk: 1.0 };
         }
         Self { names, objects, load, placed: Placed::listed(pods), weights, settings }
     }
-
-    pub(crate) fn view(&self) -> View<'_> {
-        View {
-            objects: &self.objects,
-            load: &self.load,
-            placed: &self.placed,
-            weights: &self.weights,
-            settings: &self.settings,
-            now: NOW,
-            node_lost: 0,
-            bindings: None,
-        }
-    }
 }
 
 /// What a scheduler sends that knows of `nodes` nodes that the pod fits on.
 pub(crate) fn request(nodes: usize) -> Vec<u8> {
-    let review: Value = serde_json::from_slice(&crate::review()).unwrap();
+    let review: Value = serde_json::from_slice(&crate::data::review()).unwrap();
     let mut pod = review["request"]["object"].clone();
     pod["metadata"]["name"] = "web-0-77".into();
     pod["metadata"]["namespace"] = "shop".into();
@@ -91,7 +86,7 @@ fn node(name: &str) -> Value {
             "allocatable": {"cpu": "31500m", "memory": "120Gi", "pods": "110"}}})
 }
 
-fn measured(number: usize) -> NodeLoad {
+fn measured(number: usize, now: i64) -> NodeLoad {
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
     let share = |salt: usize| ((number * 7919 + salt * 104_729) % 1000) as f64 / 1000.0;
     let means = (0..3).map(|window| {
@@ -103,7 +98,7 @@ fn measured(number: usize) -> NodeLoad {
         }
         means
     });
-    NodeLoad { means: means.collect(), sampled: NOW - 15 * SECOND, ..NodeLoad::default() }
+    NodeLoad { means: means.collect(), sampled: now - 15 * SECOND, ..NodeLoad::default() }
 }
 
 /// Workloads have 50 replicas each.
@@ -112,9 +107,9 @@ fn owner(pod: usize) -> Value {
     json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name, "controller": true}])
 }
 
-fn bound(pod: usize, node: &str) -> Value {
-    let ago = if pod.is_multiple_of(PODS * 10) { 30 } else { 86_400 };
-    let time = jiff::Timestamp::from_nanosecond(i128::from(NOW - ago * SECOND)).unwrap().to_string();
+fn bound(pod: usize, node: &str, now: i64) -> Value {
+    let ago = if pod.is_multiple_of(PODS * 10) { -3600 } else { 172_800 };
+    let time = jiff::Timestamp::from_nanosecond(i128::from(now - ago * SECOND)).unwrap().to_string();
     let name = format!("web-{}-{}", pod / 50, pod % 50);
     json!({
         "metadata": {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": time,

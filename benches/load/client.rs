@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::cluster;
 use crate::data;
 use crate::latencies::Latencies;
 use crate::server::{Kind, Server};
@@ -32,23 +33,34 @@ pub(crate) struct Target {
     address: SocketAddr,
     tls: TlsConnector,
     request: Vec<u8>,
-    uid_at: usize,
+    /// Where a fresh uid stands in each request.
+    uid_at: Option<usize>,
     /// What the first answer of a connection must contain.
     expected: &'static str,
 }
 
 impl Target {
     pub(crate) fn new(server: &Server) -> anyhow::Result<Self> {
-        let body = data::review();
+        let (path, agent, body) = match server.kind {
+            Kind::Echo | Kind::JsonEcho | Kind::Plimsoll => {
+                ("/mutate?timeout=10s", "kube-apiserver-admission", data::review())
+            }
+            Kind::Extender(nodes) | Kind::Constant(nodes) => {
+                ("/scheduler/prioritize", "Go-http-client/1.1", cluster::request(nodes))
+            }
+        };
         let head = format!(
-            "POST /mutate?timeout=10s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kube-apiserver-admission\r\n\
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent}\r\n\
              Content-Length: {}\r\nAccept: application/json, */*\r\nContent-Type: application/json\r\n\
              Accept-Encoding: gzip\r\n\r\n",
             body.len()
         );
         let mut request = head.into_bytes();
         request.extend_from_slice(&body);
-        let uid_at = find(&request, br#""uid":""#).context("the review has no uid")? + 7;
+        let uid_at = match server.kind {
+            Kind::Extender(_) | Kind::Constant(_) => None,
+            _ => Some(find(&request, br#""uid":""#).context("the review has no uid")? + 7),
+        };
         Ok(Self {
             address: server.admission,
             tls: connector(&server.ca_file())?,
@@ -57,6 +69,7 @@ impl Target {
             expected: match server.kind {
                 Kind::Echo | Kind::JsonEcho => r#""allowed":true"#,
                 Kind::Plimsoll => r#""patchType":"JSONPatch""#,
+                Kind::Extender(_) | Kind::Constant(_) => r#","Score":"#,
             },
         })
     }
@@ -98,9 +111,10 @@ impl Connection {
     /// Sends a review and reads its answer.
     async fn exchange(&mut self) -> anyhow::Result<()> {
         self.serial += 1;
-        let at = self.target.uid_at..self.target.uid_at + UID_LENGTH;
-        let mut uid = self.target.request.get_mut(at).context("the request is shorter than its uid")?;
-        write!(uid, "{:0UID_LENGTH$x}", self.serial)?;
+        if let Some(at) = self.target.uid_at {
+            let uid = self.target.request.get_mut(at..at + UID_LENGTH);
+            write!(uid.context("the request is shorter than its uid")?, "{:0UID_LENGTH$x}", self.serial)?;
+        }
         self.stream.write_all(&self.target.request).await?;
         self.stream.flush().await?;
         self.answer.clear();
@@ -114,8 +128,10 @@ impl Connection {
 
     fn check(&mut self, body_at: usize) -> anyhow::Result<()> {
         let body = self.answer.get(body_at..).unwrap_or_default();
-        let uid = format!("{:0UID_LENGTH$x}", self.serial);
-        ensure!(find(body, uid.as_bytes()).is_some(), "an answer has another uid");
+        if self.target.uid_at.is_some() {
+            let uid = format!("{:0UID_LENGTH$x}", self.serial);
+            ensure!(find(body, uid.as_bytes()).is_some(), "an answer has another uid");
+        }
         match self.answer_length {
             None if find(body, self.target.expected.as_bytes()).is_some() => {
                 self.answer_length = Some(body.len());

@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 
 use crate::Options;
 use crate::client::{Load, Target};
+use crate::extender::{self, Prioritize};
 use crate::latencies::{Latencies, Percentiles};
 use crate::machine::{self, Machine};
 use crate::report::say;
@@ -30,6 +31,7 @@ pub(crate) struct Results {
     pub(crate) paced: Vec<Paced>,
     pub(crate) start_to_ready_ms: Vec<f64>,
     pub(crate) resident_kib: Vec<Resident>,
+    pub(crate) extender: Vec<Prioritize>,
 }
 
 /// The servers, with as many requests as they can answer.
@@ -92,11 +94,13 @@ pub(crate) struct Resident {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Echo => "bare echo",
             Self::JsonEcho => "echo that reads JSON",
             Self::Plimsoll => "plimsoll",
+            Self::Extender(_) => "plimsoll's extender",
+            Self::Constant(_) => "extender with constant points",
         }
     }
 }
@@ -142,6 +146,7 @@ pub(crate) fn run(options: &Options, programs: &Programs) -> anyhow::Result<Resu
         paced,
         start_to_ready_ms,
         resident_kib: resident_kib.collect(),
+        extender: extender::run(options, programs)?,
     })
 }
 
@@ -201,7 +206,7 @@ fn compare(
 }
 
 /// Measures, and measures again where something else used the machine; what was disturbed least counts.
-fn quietest<T>(
+pub(crate) fn quietest<T>(
     options: &Options,
     mut measure: impl FnMut() -> anyhow::Result<(Round, T)>,
 ) -> anyhow::Result<(Round, T)> {
@@ -220,7 +225,7 @@ fn quietest<T>(
     best.context("nothing was measured")
 }
 
-fn side(rounds: Vec<Round>, latencies: Latencies) -> Side {
+pub(crate) fn side(rounds: Vec<Round>, latencies: Latencies) -> Side {
     let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
     Side {
         requests_per_second: median(rounds.iter().map(|round| round.requests_per_second).collect()),
@@ -238,7 +243,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Lets a load run, and measures after a warm-up.
-async fn measure(
+pub(crate) async fn measure(
     server: &Server,
     load: Load,
     warm_up: Duration,

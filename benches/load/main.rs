@@ -4,11 +4,14 @@
 //! with the same TLS and runtime settings, and take turns in short rounds, so that whatever else the
 //! machine does meets all of them.
 
+#[path = "../data/cluster.rs"]
+mod cluster;
 #[path = "../data/mod.rs"]
 mod data;
 
 mod client;
 mod echo;
+mod extender;
 mod latencies;
 mod legs;
 mod long;
@@ -61,6 +64,9 @@ struct Options {
     /// The server's program [default: plimsoll in the same target folder]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
+    /// Only measure the scheduler extender
+    #[arg(long, conflicts_with = "long")]
+    extender: bool,
     /// Only see whether memory stays flat over many requests
     #[arg(long)]
     long: bool,
@@ -73,10 +79,16 @@ struct Options {
     /// As the echo server, read each body as JSON
     #[arg(long, hide = true, requires = "echo")]
     json_echo: bool,
+    /// As the echo server, be an extender for this many nodes
+    #[arg(long, hide = true, requires = "echo", value_name = "NODES")]
+    nodes: Option<usize>,
+    /// As the echo server, be an extender that gives this many nodes the same points whatever is asked
+    #[arg(long, hide = true, requires = "echo", value_name = "NODES", conflicts_with = "nodes")]
+    constant_nodes: Option<usize>,
 }
 
 impl Options {
-    fn round(&self) -> (Duration, Duration) {
+    pub(crate) fn round(&self) -> (Duration, Duration) {
         (Duration::from_secs_f64(self.warm_up), Duration::from_secs_f64(self.seconds))
     }
 }
@@ -84,7 +96,11 @@ impl Options {
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     if let Some(folder) = &options.echo {
-        return echo::run(folder, options.json_echo);
+        return match (options.nodes, options.constant_nodes) {
+            (Some(nodes), _) => extender::serve(folder, nodes, false),
+            (None, Some(nodes)) => extender::serve(folder, nodes, true),
+            (None, None) => echo::run(folder, options.json_echo),
+        };
     }
     let own = std::env::current_exe().context("the own program is not found")?;
     // target/release/examples/load
@@ -93,6 +109,10 @@ fn main() -> anyhow::Result<()> {
         plimsoll: options.server.clone().unwrap_or_else(|| release.join("plimsoll")),
         load: own.clone(),
     };
+    if options.extender {
+        extender::print(&extender::run(&options, &programs)?);
+        return Ok(());
+    }
     anyhow::ensure!(
         programs.plimsoll.is_file(),
         "{} is not there; build it first: cargo build --release",

@@ -45,6 +45,7 @@ pub(crate) fn print(results: &Results) {
         say(&format!("\nin the server, of {} reviews: {}", side.reviews, within.join(", ")));
         say(&format!("p99 in the server: at most {} ms", side.p99_at_most));
     }
+    crate::extender::print(&results.extender);
     let starts = &results.start_to_ready_ms;
     say(&format!(
         "\nstart to ready: median {:.0} ms, longest {:.0} ms of {}",
@@ -80,7 +81,7 @@ fn compared(comparison: &Comparison) -> String {
     table.to_string()
 }
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(header);
     table

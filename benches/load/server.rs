@@ -32,6 +32,10 @@ pub(crate) enum Kind {
     Echo,
     JsonEcho,
     Plimsoll,
+    /// Our extender, for so many nodes.
+    Extender(usize),
+    /// One that gives so many nodes the same points.
+    Constant(usize),
 }
 
 /// A server that runs until it is dropped.
@@ -51,7 +55,7 @@ impl Server {
         let folder = tempfile::tempdir()?;
         let place = |name: &str| folder.path().join(name);
         let program = match kind {
-            Kind::Echo | Kind::JsonEcho => &programs.load,
+            Kind::Echo | Kind::JsonEcho | Kind::Extender(_) | Kind::Constant(_) => &programs.load,
             Kind::Plimsoll => &programs.plimsoll,
         };
         let mut command = match core {
@@ -65,6 +69,12 @@ impl Server {
         match kind {
             Kind::Echo => command.arg("--echo").arg(folder.path()),
             Kind::JsonEcho => command.arg("--json-echo").arg("--echo").arg(folder.path()),
+            Kind::Extender(nodes) => {
+                command.arg("--echo").arg(folder.path()).args(["--nodes", &nodes.to_string()])
+            }
+            Kind::Constant(nodes) => {
+                command.arg("--echo").arg(folder.path()).args(["--constant-nodes", &nodes.to_string()])
+            }
             Kind::Plimsoll => {
                 let objects = place("objects");
                 std::fs::create_dir(&objects)?;

@@ -5,8 +5,10 @@
 //! reason why the name in `Host` is looked at.
 
 mod balance;
+mod nodes;
 mod quota;
 mod recommendations;
+mod weights;
 
 use std::sync::Arc;
 
@@ -21,18 +23,18 @@ use tokio::net::TcpListener;
 
 use crate::balance::Rounds;
 use crate::placement::PlacementState;
-use crate::quota::content::{Known, Latest};
+use crate::quota::content::Latest;
 use crate::server::{Shutdown, plain};
 
 /// What every path begins with.
 const ROOT: &str = "/api/v1/";
 
-/// Where answers come from.
-#[derive(Clone, Debug)]
-pub struct Parts {
-    /// What the cluster looks like.
+/// What answers are made from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What is known of the cluster.
     pub objects: Arc<ArcSwap<Objects>>,
-    /// The quota ledger.
+    /// The quota ledger as this replica read it last.
     pub ledger: Latest,
     /// What placement knows, where it is enabled.
     pub placement: Option<PlacementState>,
@@ -40,30 +42,18 @@ pub struct Parts {
     pub balance: Option<Rounds>,
 }
 
-/// Answers from the snapshot until `shutdown` is finished.
-pub async fn serve(listener: TcpListener, parts: Parts, shutdown: Shutdown) {
+/// Answers from what is known until `shutdown` is finished.
+pub async fn serve(listener: TcpListener, sources: Sources, shutdown: Shutdown) {
     let answer = move |request: &Request<Incoming>| {
-        let known = Sources {
-            objects: &parts.objects.load(),
-            ledger: parts.ledger.load_full(),
-            balance: parts.balance.as_ref(),
-        };
-        answer(request.method(), request.uri().path(), request.headers(), &known)
+        answer(request.method(), request.uri().path(), request.headers(), &sources)
     };
     plain::serve(listener, "api", shutdown, answer).await;
-}
-
-/// What answers are made from.
-struct Sources<'a> {
-    objects: &'a Objects,
-    ledger: Option<Arc<Known>>,
-    balance: Option<&'a Rounds>,
 }
 
 /// A text that is JSON already, or why there is none.
 type Answer = Result<String, (StatusCode, String)>;
 
-fn answer(method: &Method, path: &str, headers: &HeaderMap, known: &Sources<'_>) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, headers: &HeaderMap, known: &Sources) -> Response<Full<Bytes>> {
     let answer = check(method, headers).and_then(|()| route(path, known));
     let (status, text) = answer.map_or_else(
         |(status, message)| (status, json!({ "code": status.as_u16(), "message": message }).to_string()),
@@ -107,13 +97,14 @@ fn is_local(host: &str) -> bool {
     })
 }
 
-fn route(path: &str, known: &Sources<'_>) -> Answer {
+fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
-                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota and /api/v1/balance";
+                     /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
+                     /api/v1/weights/NAMESPACE/KIND/NAME and /api/v1/balance";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
-    let objects = known.objects;
+    let objects = &known.objects.load();
     let rest = path.strip_prefix(ROOT).ok_or_else(unknown)?;
     let parts: Vec<&str> = rest.strip_suffix('/').unwrap_or(rest).split('/').collect();
     match parts.as_slice() {
@@ -126,14 +117,24 @@ fn route(path: &str, known: &Sources<'_>) -> Answer {
                 (StatusCode::NOT_FOUND, message)
             })
         }
-        ["quota"] => known.ledger.as_deref().map(quota::tree).ok_or_else(|| {
+        ["weights", namespace, kind, name] => known
+            .placement
+            .as_ref()
+            .map(|state| weights::of_workload(state, namespace, kind, name))
+            .ok_or_else(no_placement),
+        ["quota"] => known.ledger.load_full().as_deref().map(quota::tree).ok_or_else(|| {
             let message = "this replica has read no quota ledger; quota.enabled must be true and there must be a tree, \
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
-        ["balance"] => balance::answer(known.balance),
+        ["nodes"] => nodes::answer(known.placement.as_ref()),
+        ["balance"] => balance::answer(known.balance.as_ref()),
         _ => Err(unknown()),
     }
+}
+
+fn no_placement() -> (StatusCode, String) {
+    (StatusCode::NOT_FOUND, "nothing is placed here; placement.enabled must be true".to_owned())
 }
 
 #[cfg(test)]
@@ -183,7 +184,8 @@ mod tests {
 
     async fn ask(method: &Method, path: &str, host: &str) -> (u16, Value) {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
-        let known = Sources { objects: &objects(), ledger: None, balance: None };
+        let objects = Arc::new(ArcSwap::from_pointee(objects()));
+        let known = Sources { objects, ..Sources::default() };
         let response = answer(method, path, &headers, &known);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let status = response.status().as_u16();
@@ -255,7 +257,16 @@ mod tests {
                 "about Job web in namespace shop",
             ),
             ("path", Method::GET, "/api/v1/other", "localhost", 404, "there are /api/v1/recommendations"),
+            (
+                "no placement",
+                Method::GET,
+                "/api/v1/weights/a/Job/b",
+                "localhost",
+                404,
+                "placement.enabled must be true",
+            ),
             ("no ledger", Method::GET, "/api/v1/quota", "localhost", 404, "has read no quota ledger"),
+            ("no placement", Method::GET, "/api/v1/nodes", "localhost", 404, "placement.enabled"),
             ("no balance", Method::GET, "/api/v1/balance", "localhost", 404, "placement.balance.enabled"),
             ("depth", Method::GET, "/api/v1/recommendations/shop/Job", "localhost", 404, "is not known"),
             ("root", Method::GET, "/", "localhost", 404, "is not known"),

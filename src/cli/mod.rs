@@ -21,6 +21,7 @@ mod review;
 mod score;
 mod serve;
 mod simulate;
+mod top;
 mod validate;
 mod values;
 
@@ -107,6 +108,7 @@ enum Command {
     Quota(quota::Args),
     Hpa(hpa::Args),
     Score(score::Args),
+    Top(top::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -126,6 +128,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Quota(args) => quota::run(&args, ctx),
         Command::Hpa(args) => hpa::run(&args, ctx),
         Command::Score(args) => score::run(&args, ctx),
+        Command::Top(args) => top::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),

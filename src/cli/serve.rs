@@ -228,8 +228,8 @@ async fn serve(
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let parts = api::Parts { objects: snapshots.current(), ledger: latest, placement, balance };
-        tasks.spawn("api", api::serve(listener, parts, shutdown.clone()));
+        let sources = api::Sources { objects: snapshots.current(), ledger: latest, placement, balance };
+        tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });
     let observer = ReloadCounter(Arc::clone(metrics));

@@ -43,6 +43,7 @@ pub use prometheus::PrometheusAccess;
 pub use quota::{Namespaces, Quota, Reclaim};
 pub use recommender::{MetricsServer, Prometheus, Recommender, UsageSource};
 pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};
+pub(crate) use units::duration;
 
 /// A configuration with the story of its values.
 #[derive(Debug, Clone, PartialEq)]

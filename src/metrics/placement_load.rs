@@ -22,6 +22,24 @@ use super::{Metrics, saturate};
 /// Upper bounds of the buckets of a look's duration, in seconds.
 const LOOK_BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
+/// What is asked, by the names of settings, and of metrics-server.
+const QUERIES: [&str; 14] = [
+    "cpu",
+    "memory",
+    "disk",
+    "load",
+    "network",
+    "time",
+    "totalBandwidth",
+    "totalDisk",
+    "containerCpu",
+    "containerMemory",
+    "containerBandwidth",
+    "containerDisk",
+    "nodes",
+    "pods",
+];
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct AgeLabels {
     of: &'static str,
@@ -110,14 +128,12 @@ impl LoadFamilies {
         for &of in WeightsOf::ALL {
             weights.get_or_create_owned(&WeightsLabel { of });
         }
-        Self {
-            ages,
-            looks,
-            nodes,
-            dropped,
-            failures: register(r, "placement_load_query_failures", "Questions about load that failed"),
-            weights,
+        let failures: Family<QueryLabel, Counter> =
+            register(r, "placement_load_query_failures", "Questions about load that failed");
+        for query in QUERIES {
+            failures.get_or_create_owned(&QueryLabel { query });
         }
+        Self { ages, looks, nodes, dropped, failures, weights }
     }
 }
 
@@ -150,11 +166,6 @@ impl Metrics {
     /// Counts a question that failed; `query` is the name of its setting.
     pub fn load_query_failed(&self, query: &'static str) {
         self.load.failures.get_or_create(&QueryLabel { query }).inc();
-    }
-
-    /// Makes the counter of a question that will be asked.
-    pub fn load_query(&self, query: &'static str) {
-        self.load.failures.get_or_create_owned(&QueryLabel { query });
     }
 
     /// Notes of how many workloads and images weights were learnt.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::StatusCode;
-use plimsoll::metrics::{Metrics, NamespaceRead, Operation, ProfileState, ReloadResult, SampleOutcome};
+use plimsoll::metrics::{
+    LoadOf, Metrics, NamespaceRead, Operation, ProfileState, ReloadResult, SampleOutcome,
+};
 use plimsoll::server::Stage;
 use plimsoll_core::quota::Amounts;
 
@@ -67,6 +69,7 @@ fn used() -> Metrics {
     metrics.recommender_source(0, Some(5.0), None);
     metrics.recommender_skipped(SampleOutcome::Future, 2);
     let cores = Amounts::from_iter([("cpu", 40_000_000_000)]);
+    metrics.load_answered(LoadOf::Nodes, "prometheus");
     metrics.quota_tree("elastic", &cores, &cores, &cores);
     metrics
 }

@@ -81,9 +81,12 @@ impl Learner {
         }
         let Some(uses) = look.uses else { return };
         self.metrics.load_answered(LoadOf::Containers, self.usage.name());
-        let all = nodes.names().map(|node| totals(node));
-        let weights = self.memory.learn(&uses.containers, totals, all, now);
-        self.put_in_place(weights);
+        // Without one of the resources all weights would be others.
+        if look.is_whole {
+            let all = nodes.names().map(|node| totals(node));
+            let weights = self.memory.learn(&uses.containers, totals, all, now);
+            self.put_in_place(weights);
+        }
         self.state.uses.store(Arc::new(uses));
         self.metrics.load_refreshed(LoadOf::Containers, began.elapsed());
     }

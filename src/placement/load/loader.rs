@@ -93,9 +93,9 @@ impl Loader {
         if look.answered > 0 {
             self.metrics.load_answered(LoadOf::Nodes, self.source.name());
         }
+        let fresh = look.snapshot.as_ref().map_or(0, |snapshot| snapshot.nodes.len());
+        self.metrics.load_nodes(fresh, nodes.len().saturating_sub(fresh));
         if let Some(snapshot) = look.snapshot {
-            let fresh = snapshot.nodes.len();
-            self.metrics.load_nodes(fresh, nodes.len().saturating_sub(fresh));
             self.state.load.store(Arc::new(snapshot));
         }
         if look.asked > 0 {

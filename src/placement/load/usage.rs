@@ -81,6 +81,8 @@ pub struct Usage {
 pub struct UsageLook {
     /// What containers use; `None`: nothing was answered this time.
     pub uses: Option<ContainerUses>,
+    /// Whether it tells of each resource that is asked for, but for those that have not been answered for long.
+    pub is_whole: bool,
     /// Samples that are not used.
     pub dropped: Dropped,
     /// What could not be asked or understood.
@@ -134,6 +136,10 @@ impl Usage {
         }
         if answered {
             look.uses = Some(self.uses(now, pods, totals));
+            look.is_whole = self.kept.values().all(|kept| {
+                let given_up = kept.attempts.failing_since().is_some_and(|since| since < self.oldest(now));
+                self.counts(kept, now) || given_up
+            });
         }
         look
     }
@@ -235,12 +241,20 @@ impl Usage {
         }
     }
 
+    /// Whether the last answer counts yet.
+    fn counts(&self, kept: &Kept, now: i64) -> bool {
+        kept.asked.is_some_and(|asked| asked >= self.oldest(now))
+    }
+
+    fn oldest(&self, now: i64) -> i64 {
+        now.saturating_sub(nanos(self.interval * KEPT_INTERVALS))
+    }
+
     fn uses(&self, now: i64, pods: &RunningPods, totals: impl Fn(&str) -> Totals) -> ContainerUses {
-        let oldest = now.saturating_sub(nanos(self.interval * KEPT_INTERVALS));
         let columns: Vec<_> = self
             .kept
             .iter()
-            .filter(|(_, kept)| kept.asked.is_some_and(|asked| asked >= oldest))
+            .filter(|(_, kept)| self.counts(kept, now))
             .map(|(resource, kept)| (*resource, &kept.column))
             .collect();
         let mut of_nodes: HashMap<&str, Totals> = HashMap::new();

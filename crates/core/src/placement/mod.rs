@@ -20,6 +20,7 @@ mod memory;
 mod metric;
 mod placed;
 mod pod;
+mod report;
 mod running;
 mod samples;
 mod score;
@@ -38,6 +39,7 @@ pub use placed::{NodePods, Placed};
 pub use pod::{
     ContainerFigures, ControllerRef, Incoming, PLACED_POD, PlacedPod, PlacedShape, Qos, STAYS, WorkloadKey,
 };
+pub use report::{NodeReport, NodesReport};
 pub use running::RunningMeans;
 pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, checked, wanted_metrics};
 pub use score::{
