@@ -3,6 +3,7 @@
 //! To add a command: a module with `Args` (a clap derive with an EXAMPLES section, see `examples!`) and
 //! `run(args, ctx) -> Result<Exit, CliError>`, a variant in `Command` and a line in `dispatch`.
 
+mod balance;
 mod certs;
 mod completions;
 mod config;
@@ -108,6 +109,7 @@ enum Command {
     Quota(quota::Args),
     Hpa(hpa::Args),
     Score(score::Args),
+    Balance(balance::Args),
     Top(top::Args),
     Config(config::Args),
     Certs(certs::Args),
@@ -128,6 +130,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Quota(args) => quota::run(&args, ctx),
         Command::Hpa(args) => hpa::run(&args, ctx),
         Command::Score(args) => score::run(&args, ctx),
+        Command::Balance(args) => balance::run(&args, ctx),
         Command::Top(args) => top::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),

@@ -103,7 +103,15 @@ impl FakeApi {
 
     /// Answers the next request with this method so.
     pub(crate) fn fail_at(&self, method: &str, code: u16, reason: &str, message: &str) {
-        let (code, status) = status(code, reason, message);
+        self.fail_about(method, code, reason, message, &Value::Null);
+    }
+
+    /// The same, with the details of what it is about.
+    pub(crate) fn fail_about(&self, method: &str, code: u16, reason: &str, message: &str, details: &Value) {
+        let (code, mut status) = status(code, reason, message);
+        if !details.is_null() {
+            status["details"] = details.clone();
+        }
         self.state.lock().unwrap().failure_at = Some((method.to_owned(), code, status));
     }
 

@@ -58,7 +58,7 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
 
 /// Starts what one replica does for all.
 fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
-    let Process { config, metrics, tasks, snapshots, .. } = process;
+    let Process { config, metrics, tasks, .. } = process;
     let placement = &config.placement;
     if !placement.leads() {
         return None;
@@ -93,10 +93,9 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
     }
     if let Some(options) = publish::Options::of(placement) {
         let (client, state) = (client.clone(), state.clone());
-        let (snapshots, metrics) = (Arc::clone(snapshots), Arc::clone(metrics));
+        let metrics = Arc::clone(metrics);
         all.push(work(move |token| {
-            let (snapshots, metrics) = (Arc::clone(&snapshots), Arc::clone(&metrics));
-            publish::publish(client.clone(), options, state.clone(), snapshots, metrics, token)
+            publish::publish(client.clone(), options, state.clone(), Arc::clone(&metrics), token)
         }));
     }
     tasks.spawn("balance leader", balance::run::lead(leadership, state.clone(), all, tasks.cancelled()));

@@ -228,7 +228,7 @@ fn is_local(volume: &Json<'_>) -> bool {
 }
 
 /// The claims that a pod names. Those that are made for the pod alone go with it.
-fn claims_of(pod: &PlacedPod) -> impl Iterator<Item = &str> {
+pub fn claims_of(pod: &PlacedPod) -> impl Iterator<Item = &str> {
     let volumes = items(pod.shape.spec.0.get("volumes")).iter();
     volumes.filter_map(|volume| volume.get("persistentVolumeClaim")?.get("claimName")?.as_str())
 }

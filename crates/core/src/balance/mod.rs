@@ -28,6 +28,7 @@ mod usage;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::candidates::claims_of;
 pub use self::claims::{Claim, Claims};
 pub use self::node::BalanceNode;
 pub use self::pod_uses::PodUses;
