@@ -96,10 +96,10 @@ impl Metrics {
             quota,
             hpa,
             hpa_api,
+            balance,
             extender,
             nodes,
             load,
-            balance,
         }
     }
 
