@@ -354,6 +354,7 @@ fn rights_of_placement_are_those_in_use() {
         right("", "pods", "watch"),
         right("metrics.k8s.io", "nodes", "list"),
         right("metrics.k8s.io", "pods", "list"),
+        right("plimsoll.dev", "usagecheckpoints", "list"),
     ]);
     let labels = BTreeSet::from([right("", "nodes", "patch")]);
     let evictions = BTreeSet::from([

@@ -363,3 +363,28 @@ fn parked(spec: &Value) -> Result<Parked, String> {
         .collect();
     Ok(Parked { containers: containers?, peaks: peaks? })
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::placement::ByResource;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn weights_that_placement_learnt_are_kept_with_a_checkpoint() {
+        let client =
+            crate::cluster::client(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let workload =
+            |name: &str| Workload { group: "apps".into(), kind: "Deployment".into(), name: name.into() };
+        let key = |name: &str| Key { namespace: "shop".to_owned(), workload: workload(name) };
+        let known = WorkloadKey { namespace: "shop".into(), workload: workload("web").into() };
+        let learnt =
+            LearntWeights { workloads: [(known, ByResource::all(0.25))].into(), ..Default::default() };
+        let store = ClusterStore::new(client, 1, Arc::new(Metrics::new("test")));
+        assert_eq!(store.weights_of(&key("web")), None, "nothing is placed");
+        let store = store.with_weights(Some(Arc::new(ArcSwap::from_pointee(learnt))));
+        assert_eq!(store.weights_of(&key("db")), None, "not learnt");
+        let quarter = json!({"cpu": "0.25", "memory": "0.25", "bandwidth": "0.25", "disk": "0.25"});
+        assert_eq!(store.weights_of(&key("web")), Some(quarter));
+    }
+}

@@ -82,6 +82,7 @@ async fn over_the_limit_is_429_at_once() {
     answer.refusal(429);
     assert_eq!((answer.retry_after.as_deref(), answer.closes), (Some("1"), false));
     assert_eq!(running.metric("plimsoll_extender_requests_total{verb=\"prioritize\",outcome=\"shed\"}"), 1);
+    other.get("/watcher").await.refusal(429);
     other.get("/watcher/health").await.refusal(503);
     running.engine.open();
     assert_eq!(within(held).await.unwrap().json()[0]["Host"], "n1");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll::metrics::Metrics;
 use plimsoll::placement::load::{Learner, Usage, UsageQueries};
 use plimsoll::placement::{PlacedPods, PlacementState};
-use plimsoll::recommender::sources::prometheus::Endpoint;
+use plimsoll::recommender::sources::prometheus::{Endpoint, Labels};
 use plimsoll::recommender::sources::{MetricsServer, MetricsServerOptions};
 use plimsoll_core::objects::Objects;
 use plimsoll_core::placement::{
@@ -72,6 +72,7 @@ fn queries() -> UsageQueries {
         memory: text("memory"),
         bandwidth: text("bandwidth"),
         disk: text("disk"),
+        labels: Labels::default(),
     }
 }
 
@@ -177,6 +178,21 @@ async fn samples_of_containers_that_are_not_used() {
         let series = format!("load_samples_dropped_total{{reason=\"{reason}\"}}");
         assert_eq!(counted(&metrics, &series), count, "{reason}");
     }
+}
+
+#[tokio::test]
+async fn labels_can_have_other_names() {
+    let answers = Answers::default();
+    let labels = [("ns", "shop"), ("exported_pod", "web-0"), ("c", "app"), ("pod", "prometheus-0")];
+    answers.set("cpu", vector(&[series(&labels, "1")]));
+    let server = serving(&answers).await;
+    let state = state(vec![pod("web-0", "web", "n1", &Value::Null)]);
+    let endpoint = Endpoint { timeout: Duration::from_millis(500), ..Endpoint::new(server.url()) };
+    let labels = Labels { namespace: "ns".into(), pod: "exported_pod".into(), container: "c".into() };
+    let queries = UsageQueries { labels, ..queries() };
+    let usage = Usage::prometheus(&endpoint, queries, Duration::from_secs(60)).unwrap();
+    Learner::new(usage, state.clone(), Arc::new(Metrics::new("test"))).look(now(0)).await;
+    assert_eq!(found(&state), [("shop/web-0/app".to_owned(), [Some(0.25), None, None, None])]);
 }
 
 #[tokio::test]

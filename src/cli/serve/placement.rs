@@ -10,6 +10,7 @@ use crate::balance::{self, Rounds};
 use crate::cluster::{Leadership, LeadershipOptions, identity};
 use crate::placement::publish;
 use crate::placement::{PlacementState, load, run};
+use crate::recommender::sources::prometheus::Labels;
 
 /// What placement knows, where it is enabled: nothing yet.
 pub(super) fn state(process: &Process) -> Option<PlacementState> {
@@ -31,6 +32,11 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
     tasks.spawn("pods of placement", following);
     let reading = load::Parts {
         config: config.placement.clone(),
+        labels: Labels {
+            namespace: config.recommender.prometheus.namespace_label.clone(),
+            pod: config.recommender.prometheus.pod_label.clone(),
+            container: config.recommender.prometheus.container_label.clone(),
+        },
         cluster: config.cluster.clone(),
         state: state.clone(),
         metrics: Arc::clone(metrics),
@@ -52,7 +58,7 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
 
 /// Starts what one replica does for all.
 fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
-    let Process { config, metrics, tasks, snapshots, .. } = process;
+    let Process { config, metrics, tasks, .. } = process;
     let placement = &config.placement;
     if !placement.leads() {
         return None;
@@ -87,10 +93,9 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
     }
     if let Some(options) = publish::Options::of(placement) {
         let (client, state) = (client.clone(), state.clone());
-        let (snapshots, metrics) = (Arc::clone(snapshots), Arc::clone(metrics));
+        let metrics = Arc::clone(metrics);
         all.push(work(move |token| {
-            let (snapshots, metrics) = (Arc::clone(&snapshots), Arc::clone(&metrics));
-            publish::publish(client.clone(), options, state.clone(), snapshots, metrics, token)
+            publish::publish(client.clone(), options, state.clone(), Arc::clone(&metrics), token)
         }));
     }
     tasks.spawn("balance leader", balance::run::lead(leadership, state.clone(), all, tasks.cancelled()));

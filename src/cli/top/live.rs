@@ -43,7 +43,7 @@ pub(super) fn nodes(
                 "--server {base:?} is not the URL of a JSON API; write it as in http://127.0.0.1:8082"
             ))
         })?;
-    let answered = ctx.runtime()?.block_on(tokio::time::timeout(TIMEOUT, get(url.clone())));
+    let answered = ctx.runtime()?.block_on(async { tokio::time::timeout(TIMEOUT, get(url.clone())).await });
     let namespace = &config.admission.own_namespace;
     let port = url.port_u16().unwrap_or(80);
     let body = answered

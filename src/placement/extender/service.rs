@@ -115,7 +115,11 @@ impl Service {
         (Err(refusal), ExtenderOutcome::Unavailable)
     }
 
-    fn watcher(&self, host: Option<&str>) -> Ended {
+    async fn watcher(&self, host: Option<&str>) -> Ended {
+        // The load of 5,000 nodes is more than a megabyte.
+        let Some(_slot) = self.0.limits.slot(self.0.options.queue_deadline).await else {
+            return overload(false);
+        };
         let load = catch_unwind(AssertUnwindSafe(|| self.0.engine.watcher(host)));
         match load {
             Ok(Ok(body)) => (Ok(Bytes::from(body)), ExtenderOutcome::Ok),
@@ -201,7 +205,7 @@ impl Handler for Service {
         let has_body = !body.is_end_stream();
         let (result, outcome) = match route::route(&head) {
             Ok(Route::Decide(decide)) => self.decide(decide, body).await,
-            Ok(Route::Watcher(host)) => self.watcher(host.as_deref()),
+            Ok(Route::Watcher(host)) => self.watcher(host.as_deref()).await,
             Ok(Route::Health) => self.health(),
             // The rest of the request is not read, so nothing can follow it on this connection.
             Err(refusal) => self.unread(Refusal { close: has_body, ..refusal }),

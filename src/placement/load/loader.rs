@@ -41,6 +41,7 @@ pub struct QueryFailure {
 
 /// Where load comes from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a program")]
 pub enum Source {
     /// Prometheus, or what speaks its API.
     Prometheus(PrometheusLoad),

@@ -32,4 +32,5 @@ pub use self::options::{LoadOptions, LoadQueries};
 pub use self::prometheus::PrometheusLoad;
 pub use self::questions::Question;
 pub use self::run::{Parts, run};
+pub use self::series::read_node_values;
 pub use self::usage::{Usage, UsageLook, UsageQueries};

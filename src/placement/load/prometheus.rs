@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use plimsoll_core::placement::{
-    ByMetric, Dropped, KnownNodes, LoadSnapshot, Measured, NodeTimes, NodeValues, Settings,
+    ByMetric, Dropped, KnownNodes, LoadSnapshot, Measured, Metric, NodeResource, NodeTimes, NodeValues,
+    Settings,
 };
 
 use super::loader::{Look, QueryFailure};
@@ -198,12 +199,12 @@ impl PrometheusLoad {
         let mut measured = Measured::default();
         for window in &settings.load.windows {
             let mut means = ByMetric::default();
-            for (metric, _) in ByMetric::<()>::default().iter() {
+            for metric in Metric::ALL {
                 means.set(metric, known(Question::Mean(metric, window.seconds)).map(|(_, values)| values));
             }
             measured.means.push(means);
         }
-        for (resource, _) in measured.totals.iter().collect::<Vec<_>>() {
+        for resource in NodeResource::ALL {
             measured.totals.set(resource, known(Question::Total(resource)).map(|(_, values)| values));
         }
         let has_times = self.options.queries.time.is_some();

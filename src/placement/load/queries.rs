@@ -1,4 +1,4 @@
-//! What Prometheus is asked unless another query is configured: node_exporter's metrics of nodes, cAdvisor's of
+//! What Prometheus is asked unless another query is configured: `node_exporter`'s metrics of nodes, cAdvisor's of
 //! containers.
 //!
 //! Each answer is a mean over a window, whose length takes the place of `$window`. `rate(..[1d])` divides by a whole day even

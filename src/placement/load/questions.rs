@@ -30,7 +30,7 @@ pub(super) struct Asked {
     pub(super) question: Question,
     /// As messages name it.
     pub(super) name: String,
-    /// PromQL.
+    /// `PromQL`.
     pub(super) text: String,
     /// How long an answer is as good as a new one.
     pub(super) period: Duration,

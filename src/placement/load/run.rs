@@ -17,7 +17,7 @@ use crate::cluster;
 use crate::config::{self, LoadSource};
 use crate::metrics::Metrics;
 use crate::placement::{PlacementState, now};
-use crate::recommender::sources::prometheus::Endpoint;
+use crate::recommender::sources::prometheus::{Endpoint, Labels};
 use crate::recommender::sources::{MetricsServer, MetricsServerOptions, PrometheusError};
 
 /// What reading load needs of its process.
@@ -25,6 +25,8 @@ use crate::recommender::sources::{MetricsServer, MetricsServerOptions, Prometheu
 pub struct Parts {
     /// Its settings.
     pub config: config::Placement,
+    /// The labels that name a container in Prometheus.
+    pub labels: Labels,
     /// How the API server is reached: for metrics-server, and for checkpoints.
     pub cluster: config::Cluster,
     /// Where what is read is put.
@@ -54,7 +56,7 @@ pub async fn run(parts: Parts, cancelled: CancellationToken) {
 }
 
 async fn work(parts: Parts, cancelled: CancellationToken) {
-    let Parts { config, cluster, state, metrics } = parts;
+    let Parts { config, labels, cluster, state, metrics } = parts;
     let connected = cluster::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await;
     let client = match connected {
         Ok(client) => client,
@@ -64,7 +66,7 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
             return;
         }
     };
-    let made = source(&config, &client).and_then(|source| Ok((source, usage(&config, &client)?)));
+    let made = source(&config, &client).and_then(|source| Ok((source, usage(&config, labels, &client)?)));
     let (source, usage) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -114,7 +116,11 @@ fn source(config: &config::Placement, client: &Client) -> Result<Source, Prometh
     })
 }
 
-fn usage(config: &config::Placement, client: &Client) -> Result<Option<Usage>, PrometheusError> {
+fn usage(
+    config: &config::Placement,
+    labels: Labels,
+    client: &Client,
+) -> Result<Option<Usage>, PrometheusError> {
     let config::WhatContainersUse { enabled, interval, queries } = &config.usage;
     if !enabled {
         return Ok(None);
@@ -126,6 +132,7 @@ fn usage(config: &config::Placement, client: &Client) -> Result<Option<Usage>, P
                 memory: Some(queries.memory.clone()),
                 bandwidth: queries.bandwidth.clone(),
                 disk: queries.disk.clone(),
+                labels,
             };
             Usage::prometheus(&endpoint(&config.load), queries, *interval).map(Some)
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use plimsoll_core::placement::{DropReason, Dropped, KnownNodes, NodeTimes, NodeValues};
 
-use crate::recommender::sources::prometheus::Series;
+use crate::recommender::sources::prometheus::{Series, read_answer};
 
 /// Which node a series is about.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct ValueSeries<'r> {
     pub(super) values: NodeValues,
     pub(super) dropped: Dropped,
     /// Of the series that is being read.
-    pub(super) point: Option<Option<f64>>,
+    pub(super) point: Option<f64>,
 }
 
 impl<'r> ValueSeries<'r> {
@@ -47,17 +47,33 @@ impl Series for ValueSeries<'_> {
     }
 
     fn point(&mut self, _: Option<i64>, value: Option<f64>) {
-        self.point = Some(value);
+        self.point = value;
     }
 
     fn finish(&mut self, labels: &[Option<Cow<'_, str>>]) {
-        // Without a point it is a histogram, and no value.
-        let Some(value) = self.point.take() else { return self.dropped.count(DropReason::NotANumber) };
+        // Without a point it is a histogram, and no number.
+        let value = self.point.take();
         match self.naming.nodes.first(labels) {
             Some(node) => self.values.put(node, value, self.greatest, &mut self.dropped),
             None => self.dropped.count(DropReason::UnknownNode),
         }
     }
+}
+
+/// What an answer of Prometheus says of each node: the values of a vector whose series name a node in one of `labels`.
+/// What cannot be true, or is above `greatest`, is dropped and counted.
+///
+/// # Errors
+/// It is no answer of Prometheus.
+pub fn read_node_values(
+    body: &[u8],
+    labels: &[String],
+    nodes: &KnownNodes,
+    greatest: f64,
+) -> Result<(NodeValues, Dropped), serde_json::Error> {
+    let mut series = ValueSeries::new(Naming { labels, nodes }, greatest);
+    read_answer(body, &mut series)?;
+    Ok((series.values, series.dropped))
 }
 
 /// The time of each node's newest sample, as the value of a series.

@@ -14,7 +14,7 @@ use plimsoll_core::placement::{
 use super::loader::QueryFailure;
 use super::prometheus::nanos;
 use super::running::{RunningPods, container, is_on_host_network};
-use crate::recommender::sources::prometheus::{Ask, Client, Endpoint, Query, Series, Subject};
+use crate::recommender::sources::prometheus::{Ask, Client, Endpoint, Labels, Query, Series, Subject};
 use crate::recommender::sources::{Attempts, MetricsServer, PrometheusError, Sample};
 
 /// Most bytes of an answer: about 250,000 containers without further labels.
@@ -37,6 +37,8 @@ pub struct UsageQueries {
     pub bandwidth: Option<String>,
     /// Bytes stored, by container or pod.
     pub disk: Option<String>,
+    /// The labels that name a container.
+    pub labels: Labels,
 }
 
 impl UsageQueries {
@@ -52,6 +54,7 @@ impl UsageQueries {
 
 /// Where usage comes from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a program")]
 enum Source {
     Prometheus { client: Client, queries: UsageQueries },
     MetricsServer(MetricsServer),
@@ -152,7 +155,7 @@ impl Usage {
                 let due = NodeResource::ALL.into_iter().filter(is_due);
                 let asked = due.filter_map(|resource| Some((resource, queries.of(resource)?)));
                 let answers = join_all(asked.map(|(resource, text)| async move {
-                    let mut series = UseSeries::new(resource, pods);
+                    let mut series = UseSeries::new(resource, pods).with_labels(&queries.labels);
                     let query = Query::new(format!("usage.queries.{}", resource.name()), Subject::Container);
                     let parameters = [("query", text.to_owned())];
                     let ask = Ask {
@@ -310,13 +313,20 @@ struct UseSeries<'r> {
     pods: &'r RunningPods,
     column: Column,
     dropped: Dropped,
+    /// Those of namespace, pod and container.
+    labels: [&'r str; 3],
     /// Of the series that is being read.
-    point: Option<Option<f64>>,
+    point: Option<f64>,
 }
 
 impl<'r> UseSeries<'r> {
     fn new(resource: NodeResource, pods: &'r RunningPods) -> Self {
-        Self { resource, pods, column: Column::new(), dropped: Dropped::default(), point: None }
+        let labels = ["namespace", "pod", "container"];
+        Self { resource, pods, column: Column::new(), dropped: Dropped::default(), labels, point: None }
+    }
+
+    fn with_labels(self, labels: &'r Labels) -> Self {
+        Self { labels: [&labels.namespace, &labels.pod, &labels.container], ..self }
     }
 
     /// Takes a value if it can be true. Of several of one container the greatest counts: it was restarted, or two
@@ -352,15 +362,15 @@ impl Series for UseSeries<'_> {
     }
 
     fn place(&self, label: &str) -> Option<usize> {
-        ["namespace", "pod", "container"].iter().position(|wanted| *wanted == label)
+        self.labels.iter().position(|wanted| *wanted == label)
     }
 
     fn point(&mut self, _: Option<i64>, value: Option<f64>) {
-        self.point = Some(value);
+        self.point = value;
     }
 
     fn finish(&mut self, labels: &[Option<Cow<'_, str>>]) {
-        let value = self.point.take().flatten();
+        let value = self.point.take();
         match labels {
             [Some(namespace), Some(pod), container] => {
                 self.put(namespace, pod, container.as_deref(), value);

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::calls::Calls;
 use self::round::{Patch, Rounds};
 use super::{PlacementState, now};
-use crate::cluster::{Limiter, Next, Snapshots, WriteError};
+use crate::cluster::{Limiter, Next, WriteError};
 use crate::config;
 use crate::metrics::{Metrics, NodeWrite, WriteResult};
 
@@ -49,7 +49,6 @@ pub async fn publish(
     client: Client,
     options: Options,
     state: PlacementState,
-    snapshots: Arc<Snapshots>,
     metrics: Arc<Metrics>,
     cancelled: CancellationToken,
 ) {
@@ -61,9 +60,8 @@ pub async fn publish(
     let write = async {
         loop {
             ticks.tick().await;
-            // The labels that are there must be known, and the load must have been read once: what is not known yet is
-            // not gone.
-            if snapshots.is_complete() && state.pods.is_complete() && state.load.load().taken > 0 {
+            // The load must have been read once: what is not known yet is not gone. Pods are known after all else is.
+            if state.pods.is_complete() && state.load.load().taken > 0 {
                 let patches = rounds.next(&state, now());
                 publisher.write(patches, &mut rounds).await;
             }

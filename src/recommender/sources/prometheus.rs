@@ -17,7 +17,7 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use self::answer::Series;
+pub(crate) use self::answer::{Series, read as read_answer};
 pub(crate) use self::client::{Ask, Client};
 pub use self::client::{Query, Subject};
 use self::containers::Containers;

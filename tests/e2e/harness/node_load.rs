@@ -1,5 +1,6 @@
 //! How loaded nodes are, as node_exporter and Prometheus say it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
@@ -121,6 +122,13 @@ pub(crate) async fn exported(
     Ok((target, prometheus))
 }
 
+const METRICS: [&str; 2] = ["e2e_node_cpu", "e2e_node_memory"];
+
+/// With the job, as in [`series`].
+fn gauge(metric: &str, node: &str) -> String {
+    format!(r#"{metric}{{node="{node}",job="node"}}"#)
+}
+
 /// Load that a scenario sets as it likes, seen within a second or two.
 #[derive(Debug)]
 pub(crate) struct Gauges {
@@ -128,24 +136,40 @@ pub(crate) struct Gauges {
     prometheus: Prometheus,
 }
 
+/// How far the past of [`Gauges`] reaches, in seconds: more than the window.
+const GAUGED: i64 = 90;
+
 impl Gauges {
     pub(crate) async fn start(dir: &Path) -> Result<Self> {
+        Self::start_after(dir, &BTreeMap::new()).await
+    }
+
+    /// These nodes have been used so much for a while.
+    pub(crate) async fn start_after(dir: &Path, used: &BTreeMap<String, f64>) -> Result<Self> {
         let target = ScrapeTarget::listen().await?;
-        let prometheus = Prometheus::start(dir, &Past::default(), &[&target]).await?;
+        let mut past = Past::default();
+        let now = Timestamp::now().as_second();
+        for (node, share) in used {
+            for metric in METRICS {
+                past.add(&gauge(metric, node), (1..GAUGED).rev().map(|age| (now - age, *share)));
+                target.set(&gauge(metric, node), *share);
+            }
+        }
+        let prometheus = Prometheus::start(dir, &past, &[&target]).await?;
         Ok(Self { target, prometheus })
     }
 
     /// The node is used so much from now on, its CPU and its memory.
     pub(crate) fn set(&self, node: &str, cpu: f64, memory: f64) {
-        for (metric, share) in [("e2e_node_cpu", cpu), ("e2e_node_memory", memory)] {
-            self.target.set(&format!(r#"{metric}{{node="{node}"}}"#), share);
+        for (metric, share) in METRICS.into_iter().zip([cpu, memory]) {
+            self.target.set(&gauge(metric, node), share);
         }
     }
 
     /// The node says nothing more.
     pub(crate) fn silence(&self, node: &str) {
-        for metric in ["e2e_node_cpu", "e2e_node_memory"] {
-            self.target.remove(&format!(r#"{metric}{{node="{node}"}}"#));
+        for metric in METRICS {
+            self.target.remove(&gauge(metric, node));
         }
     }
 
@@ -173,7 +197,7 @@ impl Gauges {
         self.section_by("last_over_time")
     }
 
-    /// The same with means over the last minute, or over as long as there are samples.
+    /// The same with means over the last minute.
     pub(crate) fn section_of_means(&self) -> Value {
         self.section_by("avg_over_time")
     }

@@ -436,56 +436,65 @@ impl<'w> Placement<'w> {
         Ok(())
     }
 
-    /// Runs a scenario while the load of the nodes follows the pods that are on them; see [`USES`]. `base` is what each
-    /// node is used besides. CPU and memory are used alike.
+    /// Runs a scenario while the load of the nodes follows the pods that are on them; see [`USES`]. It has been as it is
+    /// now for a while. `base` is what each node is used besides. CPU and memory are used alike.
     pub(crate) async fn while_load_follows(
         &self,
-        gauges: &Gauges,
         base: &[(&str, f64)],
-        scenario: impl AsyncFnOnce() -> Result<()>,
+        scenario: impl AsyncFnOnce(&Gauges) -> Result<()>,
     ) -> Result<()> {
+        let used = self.used(base, &self.pods("").await?);
+        let gauges = Gauges::start_after(&self.dir.join("prometheus"), &used).await?;
         let follow = async {
             let mut known = BTreeSet::new();
             loop {
                 // One look that fails is followed by the next.
                 if let Ok(pods) = self.pods("").await {
-                    known = self.measured(gauges, base, &pods, &known);
+                    for (node, share) in self.used(base, &pods) {
+                        gauges.set(&node, share, share);
+                    }
+                    known = self.containers(&gauges, &pods, &known);
                 }
                 sleep(FOLLOW).await;
             }
         };
         tokio::select! {
-            outcome = scenario() => outcome,
+            outcome = scenario(&gauges) => outcome,
             () = follow => Ok(()),
         }
     }
 
-    /// Says what these pods use; which names of pods were used.
-    fn measured(
-        &self,
-        gauges: &Gauges,
-        base: &[(&str, f64)],
-        pods: &[Value],
-        known: &BTreeSet<String>,
-    ) -> BTreeSet<String> {
+    /// How much the nodes are used.
+    fn used(&self, base: &[(&str, f64)], pods: &[Value]) -> BTreeMap<String, f64> {
         let mut used: BTreeMap<String, f64> =
-            base.iter().map(|(node, share)| ((*node).to_owned(), *share)).collect();
+            base.iter().map(|(node, share)| (self.node(node), *share)).collect();
+        for pod in pods.iter().filter(|pod| is_running(pod)) {
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            if let Some(used) = used.get_mut(node) {
+                *used += uses(pod);
+            }
+        }
+        used
+    }
+
+    /// Says what these pods use, and nothing more of others that are known; which are known now.
+    fn containers(&self, gauges: &Gauges, pods: &[Value], known: &BTreeSet<String>) -> BTreeSet<String> {
         let mut named = BTreeSet::new();
         for pod in pods.iter().filter(|pod| is_running(pod)) {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-            let share = annotation(pod, USES).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-            *used.entry(self.short(pod)).or_default() += share;
-            gauges.container(&self.namespace, name, Some((share * CORES, share * BYTES)));
+            gauges.container(&self.namespace, name, Some((uses(pod) * CORES, uses(pod) * BYTES)));
             named.insert(name.to_owned());
         }
         for gone in known.difference(&named) {
             gauges.container(&self.namespace, gone, None);
         }
-        for (node, share) in used {
-            gauges.set(&self.node(&node), share, share);
-        }
         named
     }
+}
+
+/// Which share of its node a pod uses.
+fn uses(pod: &Value) -> f64 {
+    annotation(pod, USES).and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }
 
 /// The annotation of pods that says which share of a node of [`Nodes::sized`] they use.

@@ -24,10 +24,10 @@ pub struct KnownNode {
 /// The nodes of the cluster, to be found by what sources call them.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNodes {
-    by_name: HashMap<Arc<str>, Totals>,
+    capacities: HashMap<Arc<str>, Totals>,
     /// `None`: several nodes say that it is theirs.
-    by_address: HashMap<IpAddr, Option<Arc<str>>>,
-    by_host: HashMap<String, Option<Arc<str>>>,
+    addresses: HashMap<IpAddr, Option<Arc<str>>>,
+    hosts: HashMap<String, Option<Arc<str>>>,
 }
 
 impl KnownNodes {
@@ -38,11 +38,11 @@ impl KnownNodes {
             for address in &addresses {
                 let owner = Some(Arc::clone(&name));
                 match address.parse::<IpAddr>() {
-                    Ok(address) => insert(&mut known.by_address, address.to_canonical(), owner),
-                    Err(_) => insert(&mut known.by_host, address.to_ascii_lowercase(), owner),
+                    Ok(address) => insert(&mut known.addresses, address.to_canonical(), owner),
+                    Err(_) => insert(&mut known.hosts, address.to_ascii_lowercase(), owner),
                 }
             }
-            known.by_name.insert(name, capacity);
+            known.capacities.insert(name, capacity);
         }
         known
     }
@@ -61,22 +61,22 @@ impl KnownNodes {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+        self.capacities.is_empty()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.by_name.len()
+        self.capacities.len()
     }
 
     /// The names of all.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.by_name.keys()
+        self.capacities.keys()
     }
 
     /// The raw capacity of a node.
     pub fn capacity(&self, name: &str) -> Option<Totals> {
-        self.by_name.get(name).copied()
+        self.capacities.get(name).copied()
     }
 
     /// The node that the first of these labels names that names any.
@@ -87,23 +87,19 @@ impl KnownNodes {
     /// The node of that name, else of that address, with or without a port: `n1`, `10.0.0.5:9100`, `[fd00::5]:9100`,
     /// `fd00::5`. An address that several nodes have is none's: a wrong load is worse than no load.
     pub fn find(&self, text: &str) -> Option<&Arc<str>> {
-        if let Some((name, _)) = self.by_name.get_key_value(text) {
+        if let Some((name, _)) = self.capacities.get_key_value(text) {
             return Some(name);
         }
         let host = host(text)?;
-        if let Some((name, _)) = self.by_name.get_key_value(host) {
+        if let Some((name, _)) = self.capacities.get_key_value(host) {
             return Some(name);
         }
-        match host.parse::<IpAddr>() {
-            Ok(address) => self.by_address.get(&address.to_canonical())?.as_ref(),
-            Err(_) => {
-                let host = host.to_ascii_lowercase();
-                self.by_name
-                    .get_key_value(host.as_str())
-                    .map(|(name, _)| name)
-                    .or_else(|| self.by_host.get(&host)?.as_ref())
-            }
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return self.addresses.get(&address.to_canonical())?.as_ref();
         }
+        let host = host.to_ascii_lowercase();
+        let named = self.capacities.get_key_value(host.as_str()).map(|(name, _)| name);
+        named.or_else(|| self.hosts.get(&host)?.as_ref())
     }
 }
 

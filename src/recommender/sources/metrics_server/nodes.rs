@@ -22,8 +22,13 @@ pub(crate) struct NodeUse<'a> {
 #[derive(Deserialize)]
 struct List<'a> {
     #[serde(borrow, default, deserialize_with = "some")]
-    items: Option<Option<Vec<Item<'a>>>>,
+    items: Option<Items<'a>>,
 }
+
+/// `null` is how Go writes a list that was never filled.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Items<'a>(#[serde(borrow)] Option<Vec<Item<'a>>>);
 
 #[derive(Deserialize)]
 struct Item<'a> {
@@ -49,7 +54,7 @@ struct Usage<'a> {
     memory: Scalar<'a>,
 }
 
-/// `null` is how Go writes a list that was never filled; a list that is absent is something else.
+/// A list that is `null` is there; one that is absent is something else.
 fn some<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -68,7 +73,7 @@ pub(crate) fn read_node_metrics(
 ) -> Result<(), PodMetricsError> {
     let list: List<'_> = serde_json::from_slice(body)?;
     let items = list.items.ok_or(PodMetricsError::NoItems)?;
-    for item in items.iter().flatten() {
+    for item in items.0.iter().flatten() {
         let Some(name) = item.metadata.as_ref().and_then(|metadata| metadata.name.text()) else { continue };
         let time = item.timestamp.text().and_then(|text| text.parse::<Timestamp>().ok());
         each(NodeUse {

@@ -67,7 +67,7 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// It is no JSON, or its parts are of other types. A part of the series may have been given then.
-pub(super) fn read(body: &[u8], series: &mut impl Series) -> Result<Answer, serde_json::Error> {
+pub(crate) fn read(body: &[u8], series: &mut impl Series) -> Result<Answer, serde_json::Error> {
     let mut answer = Answer::default();
     let mut json = serde_json::Deserializer::from_slice(body);
     Top { answer: &mut answer, series }.deserialize(&mut json)?;

@@ -166,10 +166,9 @@ async fn balanced(
     more: &Value,
     scenario: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<()> {
-    let gauges = Gauges::start(&placement.dir.join("prometheus")).await?;
     placement
-        .while_load_follows(&gauges, base, async || {
-            placement.serve(&section(&gauges, more)).await?;
+        .while_load_follows(base, async |gauges| {
+            placement.serve(&section(gauges, more)).await?;
             placement.schedule_by(&placement.configuration(&[])?)?;
             let outcome = scenario().await;
             let told = last_round(placement).await.unwrap_or_default();

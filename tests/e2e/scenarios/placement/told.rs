@@ -82,6 +82,7 @@ pub(in super::super) async fn crane(world: &World) -> Result<()> {
         let gauges = gauges(placement).await?;
         let mut section = gauges.section();
         section["craneAnnotations"] = true.into();
+        section["loadClass"] = json!({"interval": "1s"});
         placement.serve(&section).await?;
         until("the annotations", async || {
             let node = node(placement, "n2").await?;
