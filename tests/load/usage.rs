@@ -274,6 +274,75 @@ async fn what_was_learnt_before_a_restart_counts_until_it_is_measured() {
     assert_eq!(weights.workloads[&key("db")], half, "not measured yet");
 }
 
+/// The loop: checkpoints are read once, usage again and again.
+#[tokio::test]
+async fn weights_come_back_from_checkpoints() {
+    let checkpoint = |name: &str, weights: Value| {
+        json!({
+            "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1"},
+            "spec": {
+                "version": 1, "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name},
+                "weights": weights,
+            },
+        })
+    };
+    let list = json!({"metadata": {}, "items": [
+        checkpoint("db", json!({"cpu": "0.25", "disk": "0.75"})),
+        checkpoint("web", json!({"disk": "1"})),
+        checkpoint("old", Value::Null),
+        checkpoint("bad", json!({"cpu": "much"})),
+    ]})
+    .to_string();
+    for (rule, code, body, restored) in [
+        ("they are there", 200, list.as_str(), true),
+        (
+            "they may not be read",
+            403,
+            r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}"#,
+            false,
+        ),
+        ("they are not installed", 404, "404 page not found", false),
+    ] {
+        let answers = Answers::default();
+        answers.set("cpu", vector(&[of("web-0", "app", "1")]));
+        let (known, body) = (answers.clone(), body.to_owned());
+        let server = Server::start(move |asked| match asked.path.as_str() {
+            "/apis/plimsoll.dev/v1alpha1/usagecheckpoints" => {
+                Reply::Answer(code, vec![("content-type", "application/json".into())], body.clone())
+            }
+            _ => known.answer(asked),
+        })
+        .await;
+        let client = plimsoll::cluster::client(kube::Config::new(server.url().parse().unwrap())).unwrap();
+        let state =
+            state(vec![pod("web-0", "web", "n1", &Value::Null), pod("db-0", "db", "n2", &Value::Null)]);
+        let learner = learner(&server, &state, &Arc::new(Metrics::new("test")));
+        let cancelled = tokio_util::sync::CancellationToken::new();
+        let every = Duration::from_millis(20);
+        let running = learner.run(Some(client), every, || now(0), cancelled.clone());
+        let is_read = || {
+            let asked = server.asked();
+            let lists = asked.iter().filter(|call| call.path.contains("usagecheckpoints")).count();
+            let usage = asked.iter().filter(|call| call.get("query") == "cpu").count();
+            let weights = state.weights.load();
+            lists == 1 && usage > 2 && weights.workloads.len() == 1 + usize::from(restored)
+        };
+        let waiting = async {
+            while !is_read() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            cancelled.cancel();
+        };
+        let both = async { tokio::join!(running, waiting) };
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect(rule);
+        let weights = state.weights.load_full();
+        assert_eq!(weights.workloads[&key("web")].get(NodeResource::Cpu), 1.0, "{rule}: measured");
+        let db = weights.workloads.get(&key("db")).map(|weights| weights.get(NodeResource::Disk));
+        assert_eq!(db, restored.then_some(0.75), "{rule}");
+        assert_eq!(weights.images.contains_key("db:1"), restored, "{rule}");
+    }
+}
+
 #[tokio::test]
 async fn metrics_server_tells_of_cpu_and_memory() {
     let list = json!({"items": [{

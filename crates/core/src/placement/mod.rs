@@ -16,6 +16,7 @@ mod load;
 mod load_class;
 mod load_file;
 mod mapping;
+mod measured;
 mod memory;
 mod metric;
 mod placed;
@@ -33,6 +34,7 @@ pub use load::{LoadSnapshot, NodeLoad, Totals};
 pub use load_class::{ClassBounds, ClassChange, LoadClass, class_changes};
 pub use load_file::{LoadFile, workload_key};
 pub use mapping::{KnownNode, KnownNodes};
+pub use measured::{Measured, wanted_metrics};
 pub use memory::WeightsMemory;
 pub use metric::{ByMetric, Metric};
 pub use placed::{NodePods, Placed};
@@ -41,7 +43,7 @@ pub use pod::{
 };
 pub use report::{NodeReport, NodesReport};
 pub use running::RunningMeans;
-pub use samples::{DropReason, Dropped, Measured, NodeTimes, NodeValues, checked, wanted_metrics};
+pub use samples::{DropReason, Dropped, NodeTimes, NodeValues, checked};
 pub use score::{
     Decision, FloodCause, NodeScore, Refusal, UsageOf, View, refuse, score, unseen_part, usages,
 };
