@@ -162,7 +162,7 @@ impl Controller {
         let planned = spawn_blocking(move || {
             let uses = placement.uses.load_full();
             let began = Instant::now();
-            let round = placement.decide(now(), |view| {
+            let round = placement.decide_at_leisure(now(), |view| {
                 let oldest = view.now.saturating_sub(nanos(view.settings.load.maximum_age));
                 let containers = if uses.taken >= oldest { &uses.containers[..] } else { &[] };
                 plan_by(view, containers, &claims, &settings, &state)

@@ -30,11 +30,12 @@ pub(crate) struct Cluster {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Kinds without a namespace among those the scenarios use.
-const CLUSTER_SCOPED: [&str; 12] = [
+const CLUSTER_SCOPED: [&str; 13] = [
     "APIService",
     "Namespace",
     "Node",
     "OvercommitProfile",
+    "PersistentVolume",
     "CustomResourceDefinition",
     "ClusterRole",
     "ClusterRoleBinding",

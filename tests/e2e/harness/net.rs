@@ -23,6 +23,20 @@ pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
+/// A free port of loopback that no outgoing connection is given meanwhile: for what starts later, or again and again.
+pub(crate) fn lasting_port() -> Result<u16> {
+    /// Where Linux says from where on it takes ports for outgoing connections.
+    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+    let range = std::fs::read_to_string(RANGE).unwrap_or_default();
+    let first: u16 = range.split_whitespace().next().and_then(|port| port.parse().ok()).unwrap_or(32_768);
+    let lowest = first.saturating_sub(10_000).max(10_000);
+    // Runs beside each other begin at different places.
+    let offset = u16::try_from(std::process::id() % 5_000)?;
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let found = (lowest..first).cycle().skip(offset.into()).take(10_000).find(free);
+    found.with_context(|| format!("no free port from {lowest} to {first}"))
+}
+
 /// `GET path`: the status code and the body. HTTP/1.0, so that the body simply ends with the connection.
 pub(crate) async fn http_get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::install::{self, Endpoint, SERVER_NAME};
 use super::kubelet::stamp;
-use super::net::free_ports;
+use super::net::lasting_port;
 use super::node_load::Gauges;
 use super::objects::{annotation, container, is_running, named, pod_spec};
 use super::scheduler::{Caller, SCHEDULER, Scheduler};
@@ -77,7 +77,7 @@ pub(crate) async fn with_nodes<'w>(
     // A second scheduler is nothing for a cluster of somebody else.
     world.scheduler_setup()?;
     let dir = world.folder(&format!("placement-{name}"))?;
-    let [port] = free_ports()?;
+    let port = lasting_port()?;
     let ca = dir.join("ca.crt");
     std::fs::write(&ca, world.authority.pem())?;
     let client = world.authority.issue("kube-scheduler", None, &[])?;

@@ -91,7 +91,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         placement_spread: burst, replicas;
         placement_outage: stopped_and_hanging;
         placement_refusals: thresholds;
-        placement_told: load_class, crane, watcher;
+        placement_told: load_class, crane_and_trimaran;
         placement_balance: the_right_pod, comes_to_rest, only_told, node_lost;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;

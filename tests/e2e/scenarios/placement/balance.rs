@@ -71,6 +71,7 @@ fn kinds_that_stay(placement: &Placement<'_>) -> Vec<(Value, usize, &'static str
     bare["metadata"]["annotations"] = json!({USES: "0.04"});
     let hostname = json!({"kubernetes.io/hostname": placement.node("n1")});
     let scratch = json!([{"name": "scratch", "emptyDir": {}}]);
+    let disk = json!([{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]);
     vec![
         (daemons, 4, "daemon_set"),
         (bare, 1, "not_controlled"),
@@ -88,10 +89,37 @@ fn kinds_that_stay(placement: &Placement<'_>) -> Vec<(Value, usize, &'static str
         (two("critical", json!({"spec": {"priorityClassName": "system-cluster-critical"}})), 2, "critical"),
         (two("bound", json!({"spec": {"nodeSelector": hostname}})), 2, "bound_to_node"),
         (two("scratch", json!({"spec": {"volumes": scratch}})), 2, "local_storage"),
+        (two("disk", json!({"spec": {"volumes": disk}})), 2, "local_volume"),
         (using(placement, "Deployment", "single", 1, 0.05), 1, "few_replicas"),
         // Bound in the future, below: younger than any age.
         (two("young", json!({})), 2, "too_young"),
     ]
+}
+
+/// A disk of node n1, and the claim `disk` that has it.
+async fn local_disk(placement: &Placement<'_>) -> Result<()> {
+    let (name, size) = (placement.node("disk"), json!({"storage": "1Gi"}));
+    let term = json!({"matchExpressions": [
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": [placement.node("n1")]},
+    ]});
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+        "spec": {
+            "capacity": size, "accessModes": ["ReadWriteOnce"], "local": {"path": "/data"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        },
+    });
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "disk", "namespace": placement.namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": size}, "volumeName": name,
+            "storageClassName": "",
+        },
+    });
+    placement.world.create_for_now(&volume).await?;
+    placement.world.cluster.create(&claim).await.map(drop)
 }
 
 /// Exactly the pods go that may; a disruption budget holds the better ones, and everything else stays although the node
@@ -110,6 +138,7 @@ pub(in super::super) async fn the_right_pod(world: &World) -> Result<()> {
         placement.schedule_by(&plain())?;
         placement.only_open("n1").await?;
         world.cluster.create(&budget).await?;
+        local_disk(placement).await?;
         for (object, ..) in &all {
             world.cluster.create(object).await?;
         }

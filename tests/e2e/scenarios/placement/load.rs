@@ -57,7 +57,7 @@ const TABLE: [([[f64; 3]; 4], f64); 4] = [
 const TOLERANCE: f64 = 0.5;
 
 /// What node_exporter said for a day becomes the known scores; five bindings cost nothing, a sixth costs 20, and then
-/// the second best node wins.
+/// the second best node wins. A restart forgets none of it.
 pub(in super::super) async fn hot_spot(world: &World) -> Result<()> {
     with_nodes(world, "hot", Nodes::new(4), async |placement| {
         let means =
@@ -65,13 +65,12 @@ pub(in super::super) async fn hot_spot(world: &World) -> Result<()> {
         let loads = TABLE.map(|(row, _)| means(row));
         let nodes: Vec<_> = placement.instances().into_iter().zip(loads).collect();
         let (_target, prometheus) = exported(&placement.dir.join("prometheus"), STEP, &nodes).await?;
-        placement
-            .serve(&json!({
-                "load": {"prometheus": {"address": prometheus.url()}},
-                // The scenario takes a while.
-                "hotSpot": {"window": "5m"},
-            }))
-            .await?;
+        let section = json!({
+            "load": {"prometheus": {"address": prometheus.url()}},
+            // The scenario takes a while.
+            "hotSpot": {"window": "5m"},
+        });
+        placement.serve(&section).await?;
         placement.loaded(4).await?;
         let scores = async |what: &str, want: [f64; 4]| {
             until(format!("{what}: scores {want:?}"), async || {
@@ -101,7 +100,10 @@ pub(in super::super) async fn hot_spot(world: &World) -> Result<()> {
             let n2 = if number <= 5 { n2 } else { n2 - 20.0 };
             scores(&format!("{number} bindings"), [n1, n2, n3, n4]).await?;
         }
-        Ok(())
+        // A replica that starts now knows what was bound before.
+        placement.serve(&section).await?;
+        placement.loaded(4).await?;
+        scores("after a restart", [n1, n2 - 20.0, n3, n4]).await
     })
     .await
 }

@@ -76,9 +76,9 @@ pub(in super::super) async fn load_class(world: &World) -> Result<()> {
     .await
 }
 
-/// Annotations as Crane's scheduler reads them: a value and a time.
-pub(in super::super) async fn crane(world: &World) -> Result<()> {
-    with_nodes(world, "crane", Nodes::new(3), async |placement| {
+/// Annotations as Crane's scheduler reads them, a value and a time; and what Trimaran's plugins read from a load-watcher.
+pub(in super::super) async fn crane_and_trimaran(world: &World) -> Result<()> {
+    with_nodes(world, "others", Nodes::new(3), async |placement| {
         let gauges = gauges(placement).await?;
         let mut section = gauges.section();
         section["craneAnnotations"] = true.into();
@@ -94,29 +94,22 @@ pub(in super::super) async fn crane(world: &World) -> Result<()> {
             ensure!(at.ends_with('Z'), "{at}");
             Ok(Some(()))
         })
-        .await
+        .await?;
+        placement.loaded(3).await?;
+        load_watcher(placement).await
     })
     .await
 }
 
-/// What Trimaran's plugins read from a load-watcher.
-pub(in super::super) async fn watcher(world: &World) -> Result<()> {
-    with_nodes(world, "watcher", Nodes::new(3), async |placement| {
-        let gauges = gauges(placement).await?;
-        placement.serve(&gauges.section()).await?;
-        placement.loaded(3).await?;
-        let (code, answer) = placement.call("/watcher", None, true).await?;
-        check_eq!(code, 200, "/watcher: {answer}");
-        for (short, want) in [("n1", 90.0), ("n2", 60.0), ("n3", 10.0)] {
-            let metrics = &answer["data"]["NodeMetricsMap"][placement.node(short)]["metrics"];
-            let mut cpu = metrics.as_array().into_iter().flatten().filter(|one| one["type"] == "CPU");
-            ensure!(
-                cpu.any(|one| one["value"].as_f64().is_some_and(|value| (value - want).abs() < 0.5)),
-                "{short}: {answer:#}"
-            );
-        }
-        ensure!(answer["window"]["end"].as_i64().is_some_and(|end| end > 1_000_000_000), "{answer:#}");
-        Ok(())
-    })
-    .await
+async fn load_watcher(placement: &Placement<'_>) -> Result<()> {
+    let (code, answer) = placement.call("/watcher", None, true).await?;
+    check_eq!(code, 200, "/watcher: {answer}");
+    for (short, want) in [("n1", 90.0), ("n2", 60.0), ("n3", 10.0)] {
+        let metrics = &answer["data"]["NodeMetricsMap"][placement.node(short)]["metrics"];
+        let mut cpu = metrics.as_array().into_iter().flatten().filter(|one| one["type"] == "CPU");
+        let near = |one: &Value| one["value"].as_f64().is_some_and(|value| (value - want).abs() < 0.5);
+        ensure!(cpu.any(near), "{short}: {answer:#}");
+    }
+    ensure!(answer["window"]["end"].as_i64().is_some_and(|end| end > 1_000_000_000), "{answer:#}");
+    Ok(())
 }
