@@ -144,12 +144,8 @@ impl Controller {
         }
         if let (Verdict::Evict { .. }, Some(source)) = (&round.verdict, &round.source) {
             self.act(&round, source, &mut report).await;
-        } else if let (Verdict::NoCandidate { .. } | Verdict::NoTarget { .. }, Some(source)) =
-            (&round.verdict, &round.source)
-        {
-            let note = format!("{}; see /api/v1/balance of {}", report.why, self.parts.identity);
-            self.tell_node(source, News::Warning, "BalanceImpossible", &note).await;
         }
+        self.tell_of_stuck(&round).await;
         self.parts.rounds.add(report);
     }
 
@@ -288,6 +284,24 @@ impl Controller {
         let regarding = reference("v1", "Pod", namespace, pod, &goes.uid);
         self.events.publish(&regarding, News::Normal, reason, "Balance", &text).await;
         self.tell_node(source, News::Normal, reason, &format!("pod {}: {text}", goes.pod)).await;
+    }
+
+    /// Says of which nodes no pod may go.
+    async fn tell_of_stuck(&self, round: &Round) {
+        let is_stuck = matches!(round.verdict, Verdict::NoCandidate { .. } | Verdict::NoTarget { .. });
+        let source = round.source.iter().filter(|_| is_stuck);
+        for node in source.chain(round.stuck.iter().map(|stuck| &stuck.node)) {
+            let what = if matches!(round.verdict, Verdict::NoTarget { .. }) {
+                "no node has room for its pods"
+            } else {
+                "none of its pods may go"
+            };
+            let text = format!(
+                "used by {:.3}, {:.3} above the mean, but {what}; /api/v1/balance of {} says why",
+                node.usage, node.deviation, self.parts.identity
+            );
+            self.tell_node(node, News::Warning, "BalanceImpossible", &text).await;
+        }
     }
 
     async fn tell_node(&self, node: &NodeView, kind: News, reason: &'static str, text: &str) {

@@ -1,7 +1,7 @@
 //! What is told of a round: by the API of the leader, and by `plimsoll balance plan`.
 
 use jiff::Timestamp;
-use plimsoll_core::balance::{Move, NodeView, Round};
+use plimsoll_core::balance::{Move, NodeView, PodName, Round, Spared};
 use plimsoll_core::placement::Qos;
 use serde::Serialize;
 
@@ -31,6 +31,23 @@ pub struct Report {
     /// Who may go, the first one first.
     pub candidates: Vec<Candidate>,
     /// Every other pod of the source.
+    pub spared: Vec<SparedPod>,
+    /// Other nodes that are to be relieved, none of whose pods may go.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stuck: Vec<StuckNode>,
+}
+
+/// A node that is too busy, and none of its pods may go.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StuckNode {
+    /// Its name.
+    pub name: String,
+    /// How busy it is.
+    pub usage: f64,
+    /// How far above the mean.
+    pub deviation: f64,
+    /// Its pods.
     pub spared: Vec<SparedPod>,
 }
 
@@ -148,14 +165,15 @@ impl Report {
             node_count: round.nodes.len(),
             target_count: round.nodes.iter().filter(|node| node.is_target).count(),
             candidates: round.candidates.iter().map(Candidate::of).collect(),
-            spared: round
-                .spared
+            spared: spared(&round.spared),
+            stuck: round
+                .stuck
                 .iter()
-                .map(|(pod, why)| SparedPod {
-                    namespace: pod.namespace.to_string(),
-                    name: pod.name.to_string(),
-                    reason: why.name(),
-                    why: why.to_string(),
+                .map(|stuck| StuckNode {
+                    name: stuck.node.name.to_string(),
+                    usage: rounded(stuck.node.usage),
+                    deviation: rounded(stuck.node.deviation),
+                    spared: spared(&stuck.spared),
                 })
                 .collect(),
         }
@@ -168,6 +186,16 @@ impl Report {
             candidate.message = message;
         }
     }
+}
+
+fn spared(spared: &[(PodName, Spared)]) -> Vec<SparedPod> {
+    let told = spared.iter().map(|(pod, why)| SparedPod {
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        reason: why.name(),
+        why: why.to_string(),
+    });
+    told.collect()
 }
 
 impl Node {

@@ -39,7 +39,7 @@ impl BalanceFamilies {
         let spared: Family<ReasonLabel, IntGauge> = register(
             r,
             "balance_pods_spared",
-            "Pods of the busiest node that stay, by reason; of the last round, on the leader only",
+            "Pods of nodes that are to be relieved that stay, by reason; of the last round, on the leader only",
         );
         for reason in Spared::NAMES {
             spared.get_or_create_owned(&ReasonLabel { reason });
@@ -73,7 +73,8 @@ impl Metrics {
         families.plan_duration.observe(seconds);
         families.mean.set(round.mean);
         families.deviation.set(round.nodes.first().map_or(0.0, |node| node.deviation));
-        self.note_spared(|reason| round.spared.iter().filter(|(_, why)| why.name() == reason).count());
+        let spared = || round.stuck.iter().flat_map(|stuck| &stuck.spared).chain(&round.spared);
+        self.note_spared(|reason| spared().filter(|(_, why)| why.name() == reason).count());
     }
 
     /// Counts an eviction.

@@ -11,7 +11,7 @@ use plimsoll_core::placement::{Figures, Placed, PlacedPod, Settings, View};
 use serde::Serialize;
 
 use super::measured;
-use crate::balance::{Node, Outcome, Report, settings};
+use crate::balance::{Node, Outcome, Report, SparedPod, settings};
 use crate::cli::placement_world::PlacementWorld;
 use crate::cli::{CliError, Context, Exit, examples, output, standard_input_once, table};
 use crate::offline::ClusterArgs;
@@ -201,9 +201,19 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
             },
         ]
     }));
-    pods.add_rows(last.spared.iter().map(|pod| {
-        vec![format!("{}/{}", pod.namespace, pod.name), String::new(), String::new(), pod.why.clone()]
-    }));
+    pods.add_rows(last.spared.iter().map(stays));
     writeln!(ctx.out, "\npods of {}, of which {:.4} is to go\n{pods}", source.name, source.excess)?;
+    for stuck in &last.stuck {
+        let mut pods = table(["POD", "WHY"]);
+        pods.add_rows(stuck.spared.iter().map(|pod| {
+            let [name, .., why] = stays(pod);
+            [name, why]
+        }));
+        writeln!(ctx.out, "\npods of {}, of which none may go\n{pods}", stuck.name)?;
+    }
     Ok(())
+}
+
+fn stays(pod: &SparedPod) -> [String; 4] {
+    [format!("{}/{}", pod.namespace, pod.name), String::new(), String::new(), pod.why.clone()]
 }

@@ -52,7 +52,7 @@ pub(super) struct Found {
 
 impl<'a> Search<'_, 'a> {
     /// Judges every pod of the source.
-    pub(super) fn run(&self, fitter: &mut Fitter<'a>) -> Found {
+    pub(super) fn run(&self, fitter: &mut Fitter<'_, 'a>) -> Found {
         let mut found = Found::default();
         let mut moves: Vec<(Arc<PlacedPod>, Move)> = Vec::new();
         let mut unread: Vec<(f64, Vec<Box<str>>, Arc<str>)> = Vec::new();
@@ -142,7 +142,7 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// Where a pod could go.
-    fn judge(&self, pod: &'a Arc<PlacedPod>, fitter: &mut Fitter<'a>) -> Result<Move, Spared> {
+    fn judge(&self, pod: &'a Arc<PlacedPod>, fitter: &mut Fitter<'_, 'a>) -> Result<Move, Spared> {
         if !fitter.allows_another(pod, self.input.nodes) {
             return Err(Spared::BoundToNode);
         }
@@ -198,7 +198,7 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// How many pods of the owners of the source's pods are ready, on all nodes.
-    fn ready_by_owner(&self, fitter: &Fitter<'a>) -> HashMap<OwnerKey<'a>, u32> {
+    fn ready_by_owner(&self, fitter: &Fitter<'_, 'a>) -> HashMap<OwnerKey<'a>, u32> {
         let on_source = self.input.pods.on(fitter.source.name()).map_or(&[][..], |on| on.pods());
         let mut ready: HashMap<OwnerKey<'a>, u32> =
             on_source.iter().filter_map(|pod| Some((owner_key(pod)?, 0))).collect();

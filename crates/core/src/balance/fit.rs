@@ -25,10 +25,10 @@ pub(super) struct Target<'a> {
 
 /// What is known for the pods of one source.
 #[derive(Debug)]
-pub(super) struct Fitter<'a> {
+pub(super) struct Fitter<'t, 'a> {
     pub(super) source: BalanceNode<'a>,
     pods: &'a Placed,
-    templates: Templates<'a>,
+    templates: &'t Templates<'a>,
     constraints: HashMap<*const PlacedShape, Constraints<'a>>,
     elsewhere: HashMap<*const PlacedShape, bool>,
 }
@@ -60,15 +60,9 @@ fn host_ports(shape: &PlacedShape) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-impl<'a> Fitter<'a> {
-    pub(super) fn new(source: BalanceNode<'a>, nodes: &'a [BalanceNode<'a>], pods: &'a Placed) -> Self {
-        Self {
-            source,
-            pods,
-            templates: Templates::of(nodes, pods),
-            constraints: HashMap::new(),
-            elsewhere: HashMap::new(),
-        }
+impl<'t, 'a> Fitter<'t, 'a> {
+    pub(super) fn new(source: BalanceNode<'a>, templates: &'t Templates<'a>, pods: &'a Placed) -> Self {
+        Self { source, pods, templates, constraints: HashMap::new(), elsewhere: HashMap::new() }
     }
 
     /// Whether node selector and required affinity allow a node other than the source.
@@ -81,13 +75,13 @@ impl<'a> Fitter<'a> {
     }
 
     /// The first of the targets that a pod fits on and that `accepts` it; else how many are out of the question why.
-    pub(super) fn target<'t>(
+    pub(super) fn target<'s>(
         &mut self,
         pod: &'a PlacedPod,
         claims: &[&Claim],
-        targets: &'t [Target<'a>],
+        targets: &'s [Target<'a>],
         accepts: impl Fn(&Target<'a>) -> Result<(), Misfit>,
-    ) -> Result<&'t Target<'a>, BTreeMap<Misfit, usize>> {
+    ) -> Result<&'s Target<'a>, BTreeMap<Misfit, usize>> {
         let source = self.source.name();
         let constraints = self
             .constraints

@@ -32,12 +32,13 @@ pub use self::candidates::claims_of;
 pub use self::claims::{Claim, Claims};
 pub use self::node::BalanceNode;
 pub use self::pod_uses::PodUses;
-pub use self::round::{Move, NodeView, PodName, Round, Verdict};
+pub use self::round::{Move, NodeView, PodName, Round, Stuck, Verdict};
 pub use self::settings::BalanceSettings;
 pub use self::spared::{Misfit, Spared};
 pub use self::state::{PastEviction, State};
 
 use self::candidates::Search;
+use self::constraints::Templates;
 use self::fit::{Fitter, Target};
 use self::usage::{NodeUsage, Usages, count, usages};
 use crate::placement::{Figures, LoadSettings, Placed, PlacedPod};
@@ -46,6 +47,8 @@ use crate::placement::{Figures, LoadSettings, Placed, PlacedPod};
 const LEAST_NODES: usize = 3;
 /// The least share of the nodes that must have fresh load.
 const LEAST_FRESH: f64 = 0.8;
+/// So many nodes are looked at in a round for a pod that may go.
+const MOST_SOURCES: usize = 3;
 
 /// What a round is planned from.
 #[derive(Clone, Copy)]
@@ -91,6 +94,7 @@ pub fn plan(input: &Input<'_>, state: &State) -> Round {
         excess: 0.0,
         candidates: Vec::new(),
         spared: Vec::new(),
+        stuck: Vec::new(),
         unread: Vec::new(),
     };
     round.verdict = round.run(input);
@@ -124,7 +128,8 @@ impl Round {
             return Verdict::NodeLost { ago };
         }
         let active = |view: &&NodeView| self.state.hot.get(&view.name).is_some_and(|hot| hot.active);
-        let Some(source) = self.nodes.iter().find(active).cloned() else {
+        let sources: Vec<NodeView> = self.nodes.iter().filter(active).take(MOST_SOURCES).cloned().collect();
+        let Some(first) = sources.first() else {
             let waiting = self.nodes.iter().find(|view| view.rounds > 0);
             return waiting.map_or(Verdict::Balanced, |view| Verdict::Waiting {
                 node: Arc::clone(&view.name),
@@ -132,21 +137,20 @@ impl Round {
                 of: input.settings.rounds.max(1),
             });
         };
-        self.source = Some(source.clone());
-        self.excess = source.deviation - input.settings.threshold / 2.0;
+        self.set_source(first, input.settings);
         let evictions = self.state.last_hour(input.now);
         if evictions >= input.settings.evictions_per_hour {
             return Verdict::Capped { evictions };
         }
         if !self.nodes.iter().any(|view| view.is_target) {
-            return Verdict::NoTarget { node: source.name };
+            return Verdict::NoTarget { node: Arc::clone(&first.name) };
         }
-        self.search(input, &usages, &source);
-        if self.candidates.is_empty() {
-            Verdict::NoCandidate { node: source.name }
-        } else {
-            Verdict::Evict { node: source.name }
-        }
+        self.search(input, &usages, &sources)
+    }
+
+    fn set_source(&mut self, source: &NodeView, settings: &BalanceSettings) {
+        self.excess = source.deviation - settings.threshold / 2.0;
+        self.source = Some(source.clone());
     }
 
     /// How busy each node is, for how long, and which have room.
@@ -178,8 +182,9 @@ impl Round {
         self.nodes.sort_by(|a, b| b.usage.total_cmp(&a.usage));
     }
 
-    fn search<'a>(&mut self, input: &Input<'a>, usages: &Usages<'a>, source: &NodeView) {
-        let Some(from) = input.nodes.iter().find(|node| node.name() == source.name.as_ref()) else { return };
+    /// Looks for a pod that may go: on the first of these nodes, and on the next one only if none of its pods may. A node
+    /// whose pods are all bound to it must not keep the others from being relieved.
+    fn search<'a>(&mut self, input: &Input<'a>, usages: &Usages<'a>, sources: &[NodeView]) -> Verdict {
         let mut targets: Vec<Target<'a>> = usages
             .nodes
             .iter()
@@ -187,25 +192,54 @@ impl Round {
             .map(|usage| Target::new(usage.node, usage.expected))
             .collect();
         targets.sort_by(|a, b| a.expected.total_cmp(&b.expected));
-        let mut others: Vec<&NodeUsage<'a>> =
-            usages.nodes.iter().filter(|usage| usage.node.name() != source.name.as_ref()).collect();
-        others.sort_by(|a, b| b.expected.total_cmp(&a.expected));
-        let busy = |index: usize| others.get(index).map(|usage| (usage.node.name(), usage.expected));
-        let mut fitter = Fitter::new(*from, input.nodes, input.pods);
-        let cooldowns = self.state.cooldowns(input.settings, input.now);
-        let search = Search {
-            input,
-            expected: source.expected,
-            excess: self.excess,
-            mean: usages.expected_mean,
-            busiest: [busy(0), busy(1)],
-            parts: usages.parts,
-            cooldowns: &cooldowns,
-            targets: &targets,
-        };
-        let found = search.run(&mut fitter);
-        (self.candidates, self.spared, self.unread) = (found.moves, found.spared, found.unread);
+        let templates = Templates::of(input.nodes, input.pods);
+        let mut stuck = Vec::new();
+        for source in sources {
+            let Some(from) = usages.nodes.iter().find(|usage| usage.node.name() == source.name.as_ref())
+            else {
+                continue;
+            };
+            self.set_source(source, input.settings);
+            let cooldowns = self.state.cooldowns(input.settings, input.now);
+            let search = Search {
+                input,
+                expected: source.expected,
+                excess: self.excess,
+                mean: usages.expected_mean,
+                busiest: busiest_but(&source.name, &usages.nodes),
+                parts: usages.parts,
+                cooldowns: &cooldowns,
+                targets: &targets,
+            };
+            let found = search.run(&mut Fitter::new(from.node, &templates, input.pods));
+            self.unread.extend(found.unread);
+            if !found.moves.is_empty() {
+                (self.candidates, self.spared, self.stuck) = (found.moves, found.spared, stuck);
+                return Verdict::Evict { node: Arc::clone(&source.name) };
+            }
+            stuck.push(Stuck { node: source.clone(), spared: found.spared });
+        }
+        let mut stuck = stuck.into_iter();
+        let Some(Stuck { node, spared }) = stuck.next() else { return Verdict::Balanced };
+        self.set_source(&node, input.settings);
+        (self.spared, self.stuck) = (spared, stuck.collect());
+        Verdict::NoCandidate { node: node.name }
     }
+}
+
+/// The busiest two nodes other than this one, and how busy they are.
+fn busiest_but<'a>(name: &str, nodes: &[NodeUsage<'a>]) -> [Option<(&'a str, f64)>; 2] {
+    let mut busiest = [None, None];
+    for usage in nodes.iter().filter(|usage| usage.node.name() != name) {
+        let found = Some((usage.node.name(), usage.expected));
+        let is_busier = |than: Option<(&str, f64)>| than.is_none_or(|(_, busy)| usage.expected > busy);
+        if is_busier(busiest[0]) {
+            busiest = [found, busiest[0]];
+        } else if is_busier(busiest[1]) {
+            busiest[1] = found;
+        }
+    }
+    busiest
 }
 
 /// Whether a node has room: as measured, and still with what was bound to it and does not show yet.

@@ -28,8 +28,20 @@ pub struct Round {
     pub candidates: Vec<Move>,
     /// Every other pod of the source, and why it stays.
     pub spared: Vec<(PodName, Spared)>,
+    /// Busier nodes that were to be relieved before the source, none of whose pods may go; or, if that is so of the source
+    /// too, further ones.
+    pub stuck: Vec<Stuck>,
     /// Claims that were not known, so that pods were spared that perhaps need not be: namespace and name.
     pub unread: Vec<(Arc<str>, Box<str>)>,
+}
+
+/// A node that is too busy, and none of its pods may go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stuck {
+    /// The node.
+    pub node: NodeView,
+    /// Its pods, and why they stay.
+    pub spared: Vec<(PodName, Spared)>,
 }
 
 /// How busy a node is.

@@ -85,6 +85,27 @@ fn the_busiest_of_those_that_are_busy_for_long_enough() {
 }
 
 #[test]
+fn a_node_whose_pods_are_all_bound_to_it_does_not_keep_others_from_being_relieved() {
+    let mut world = World::of_busy(&[0.90, 0.80, 0.75, 0.40, 0.10, 0.10]);
+    world.pod_like("n1", "pinned", 0.5, &json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}}}));
+    let round = world.rounds(3);
+    assert_eq!(round.verdict, Verdict::NoCandidate { node: "n1".into() });
+    assert_eq!(round.source.as_ref().unwrap().name.as_ref(), "n1");
+    assert_eq!(round.spared[0].1.name(), "bound_to_node");
+    let others: Vec<_> = round.stuck.iter().map(|stuck| stuck.node.name.as_ref()).collect();
+    assert_eq!(others, ["n2", "n3"], "which have no pods at all");
+
+    world.pod("n2", "web", 0.5);
+    world.pod("n3", "api", 0.5);
+    let round = world.rounds(3);
+    assert_eq!(round.verdict, Verdict::Evict { node: "n2".into() });
+    assert_eq!(round.candidates.iter().map(|goes| &*goes.pod.name).collect::<Vec<_>>(), ["web"]);
+    assert!((round.excess - (0.80 - round.mean - 0.05)).abs() < 1e-12, "that of n2");
+    assert_eq!(round.stuck[0].node.name.as_ref(), "n1");
+    assert_eq!(round.stuck[0].spared[0].1.name(), "bound_to_node");
+}
+
+#[test]
 fn nodes_with_room() {
     let mut world = world();
     for node in ["n2", "n3", "n4"] {
