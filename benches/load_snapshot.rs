@@ -30,7 +30,7 @@ fn nodes() -> KnownNodes {
     }))
 }
 
-/// A vector with the labels that a usual installation gives to node_exporter's series.
+/// A vector with the labels that a usual installation gives to the series of `node_exporter`.
 fn answer() -> Vec<u8> {
     let mut text = r#"{"status":"success","data":{"resultType":"vector","result":["#.to_owned();
     for node in 0..NODES {

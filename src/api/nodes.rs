@@ -11,7 +11,7 @@ pub(super) fn answer(placement: Option<&PlacementState>) -> Answer {
         let message = "this replica does not know the load of nodes; placement.enabled must be true";
         return Err((StatusCode::NOT_FOUND, message.to_owned()));
     };
-    let report = state.decide(now(), NodesReport::of);
+    let report = state.decide_at_leisure(now(), NodesReport::of);
     serde_json::to_string(&report).map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 

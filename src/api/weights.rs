@@ -15,7 +15,8 @@ pub(super) fn of_workload(state: &PlacementState, namespace: &str, kind: &str, n
     let is_meant = |found: &str, of_kind: &str, of_name: &str| {
         found == namespace && of_kind.eq_ignore_ascii_case(kind) && of_name == name
     };
-    let (pods, images, running) = of_pods(&state.pods.read(), &is_meant);
+    let placed = state.pods.read().clone();
+    let (pods, images, running) = of_pods(&placed, &is_meant);
     // One that does not run at the moment may have been learnt of before.
     let learnt = || {
         let mut all = weights.workloads.keys();

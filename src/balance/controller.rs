@@ -136,11 +136,11 @@ impl Controller {
         self.parts.metrics.balance_round(&round, seconds);
         let mut report = Report::of(&round);
         self.state = std::mem::take(&mut round.state);
-        if self.last != Some(report.verdict) {
+        if self.last == Some(report.verdict) {
+            tracing::debug!(verdict = report.verdict, why = report.why, "balance");
+        } else {
             tracing::info!(verdict = report.verdict, why = report.why, "balance");
             self.last = Some(report.verdict);
-        } else {
-            tracing::debug!(verdict = report.verdict, why = report.why, "balance");
         }
         if let (Verdict::Evict { .. }, Some(source)) = (&round.verdict, &round.source) {
             self.act(&round, source, &mut report).await;
@@ -166,7 +166,7 @@ impl Controller {
         let planned = spawn_blocking(move || {
             let uses = placement.uses.load_full();
             let began = Instant::now();
-            let round = placement.decide(now(), |view| {
+            let round = placement.decide_at_leisure(now(), |view| {
                 let oldest = view.now.saturating_sub(nanos(view.settings.load.maximum_age));
                 let containers = if uses.taken >= oldest { &uses.containers[..] } else { &[] };
                 plan_by(view, containers, &claims, &settings, &state)
@@ -253,7 +253,7 @@ impl Controller {
             source.name, source.usage, source.deviation, goes.pod, goes.part, goes.target
         );
         let (namespace, pod, node) = (&*goes.pod.namespace, &*goes.pod.name, &*source.name);
-        let (reason, note) = match outcome {
+        let (reason, text) = match outcome {
             Outcome::Evicted => {
                 tracing::info!(
                     namespace,
@@ -286,15 +286,15 @@ impl Controller {
             Outcome::Gone | Outcome::Failed | Outcome::Withheld | Outcome::Later => return,
         };
         let regarding = reference("v1", "Pod", namespace, pod, &goes.uid);
-        self.events.publish(&regarding, News::Normal, reason, "Balance", &note).await;
-        self.tell_node(source, News::Normal, reason, &format!("pod {}: {note}", goes.pod)).await;
+        self.events.publish(&regarding, News::Normal, reason, "Balance", &text).await;
+        self.tell_node(source, News::Normal, reason, &format!("pod {}: {text}", goes.pod)).await;
     }
 
-    async fn tell_node(&self, node: &NodeView, news: News, reason: &'static str, note: &str) {
+    async fn tell_node(&self, node: &NodeView, kind: News, reason: &'static str, text: &str) {
         let objects = self.parts.placement.objects.load_full();
         let uid = objects.node(&node.name).map(|node| node.uid.clone()).unwrap_or_default();
         let regarding = reference("v1", "Node", "", &node.name, &uid);
-        self.events.publish(&regarding, news, reason, "Balance", note).await;
+        self.events.publish(&regarding, kind, reason, "Balance", text).await;
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::placement::{LearntWeights, LoadFile, Placed, PlacedPod, Settings, View, learn};
+use plimsoll_core::placement::{
+    KnownNodes, LearntWeights, LoadFile, Placed, PlacedPod, Settings, Totals, View, learn,
+};
 
 use super::{CliError, Context};
 use crate::config::Config;
@@ -51,9 +53,11 @@ impl PlacementWorld {
             })
             .filter_map(|document| PlacedPod::read(&document.value, objects));
         let placed = Placed::listed(pods);
-        let nodes = &file.load.nodes;
-        let totals = |node: &str| nodes.get(node).map(|node| node.totals).unwrap_or_default();
-        let weights = learn(&file.containers, totals, nodes.values().map(|node| node.totals));
+        let known = KnownNodes::of(objects);
+        let totals = |node: &str| totals(node, &file, &known);
+        let names = objects.nodes().map(|node| node.name.as_str());
+        let names: BTreeSet<&str> = names.chain(file.load.nodes.keys().map(AsRef::as_ref)).collect();
+        let weights = learn(&file.containers, totals, names.into_iter().map(totals));
         Ok(Self { offline, file, placed, weights, documents, now })
     }
 
@@ -77,6 +81,17 @@ impl PlacementWorld {
         let all: BTreeSet<&str> = of_objects.chain(self.file.load.nodes.keys().map(AsRef::as_ref)).collect();
         all.into_iter().collect()
     }
+}
+
+/// What a node has: as the load file says, else its capacity.
+fn totals(node: &str, file: &LoadFile, known: &KnownNodes) -> Totals {
+    let mut totals = known.capacity(node).unwrap_or_default();
+    if let Some(load) = file.load.nodes.get(node) {
+        for (resource, total) in load.totals.iter().filter(|(_, total)| total.is_some()) {
+            totals.set(resource, total);
+        }
+    }
+    totals
 }
 
 fn read_load(path: &Path, config: &Config, now: i64) -> Result<LoadFile, CliError> {

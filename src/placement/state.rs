@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use plimsoll_core::objects::Objects;
-use plimsoll_core::placement::{ContainerUses, LearntWeights, LoadSnapshot, Settings, View};
+use plimsoll_core::placement::{ContainerUses, LearntWeights, LoadSnapshot, Placed, Settings, View};
 
 use super::PlacedPods;
 
@@ -44,19 +44,29 @@ impl PlacementState {
     /// Decides by what is known at `now`, in nanoseconds since 1970. Pods do not move meanwhile, so that it should be
     /// quick.
     pub fn decide<T>(&self, now: i64, decide: impl FnOnce(&View<'_>) -> T) -> T {
+        let placed = self.pods.read();
+        self.decide_by(now, &placed, decide)
+    }
+
+    fn decide_by<T>(&self, now: i64, placed: &Placed, decide: impl FnOnce(&View<'_>) -> T) -> T {
         let (load, weights) = (self.load.load(), self.weights.load());
         let (settings, objects) = (self.settings.load(), self.objects.load());
-        let placed = self.pods.read();
         decide(&View {
             objects: &objects,
             load: &load,
-            placed: &placed,
+            placed,
             weights: &weights,
             settings: &settings,
             now,
             node_lost: self.node_lost(),
             bindings: None,
         })
+    }
+
+    /// The same for what takes long: pods may move meanwhile, and nobody waits.
+    pub fn decide_at_leisure<T>(&self, now: i64, decide: impl FnOnce(&View<'_>) -> T) -> T {
+        let placed = self.pods.read().clone();
+        self.decide_by(now, &placed, decide)
     }
 
     /// When a node was lost last, in nanoseconds since 1970; 0: never.

@@ -131,7 +131,7 @@ fn a_table_says_why_everybody_stays() {
     let (code, out, error) = run(folder.path(), &LOWER, &["--objects", "objects.json", "--load", LOAD]);
     assert_eq!(code, 0, "{error}");
     for part in [
-        "round 1: node n1 is too busy for 1 rounds in a row, and must be for 3",
+        "round 1: node n1 is too busy, in round 1 of the 3 in a row that it takes",
         "round 3: node n1 is too busy, and a pod of it goes; n1 is used by 0.5440, and nodes by 0.4555 on average",
         "shop/web-1 would be evicted; n2 has room",
         "mean 0.4555",

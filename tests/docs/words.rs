@@ -93,6 +93,16 @@ fn every_refusal_because_of_flavors_is_in_the_table() {
 }
 
 #[test]
+fn every_verdict_and_reason_of_balance_is_in_a_table() {
+    use plimsoll_core::balance::{Spared, Verdict};
+    let document = read("docs/balance.md");
+    let rows = rows(&document);
+    for name in Verdict::NAMES.iter().chain(&Spared::NAMES) {
+        assert!(rows.iter().any(|row| row[0] == *name), "docs/balance.md: no row for {name}");
+    }
+}
+
+#[test]
 fn metrics_that_are_named_exist() {
     let known = read("docs/metrics.md").text;
     let mut seen = 0;

@@ -58,7 +58,7 @@ async fn nodes_are_filtered_in_both_forms() {
     let answer = connection.post(FILTER, json!({"NodeNames": ["a", "hot1", "b"]}).to_string()).await;
     assert_eq!(
         answer.json(),
-        json!({"NodeNames": ["a", "b"], "FailedNodes": failed, "FailedAndUnresolvableNodes": {}, "Error": ""})
+        json!({"NodeNames": ["a", "b"], "FailedNodes": failed, "FailedAndUnresolvableNodes": failed, "Error": ""})
     );
     // As it was sent, also what JSON libraries write in another way.
     let a = r#"{ "metadata":{"name" : "a"},  "x":1.50, "u":"\u0041" }"#;

@@ -151,7 +151,7 @@ impl World {
 
     pub(crate) fn nodes(&self) -> Vec<String> {
         let load = self.state.load.load();
-        let mut names: Vec<_> = load.nodes.keys().map(|name| name.to_string()).collect();
+        let mut names: Vec<_> = load.nodes.keys().map(ToString::to_string).collect();
         names.sort();
         names
     }

@@ -19,8 +19,8 @@ use crate::offline::ClusterArgs;
 /// Which pod would leave the busiest node, and why all others stay
 ///
 /// The rounds follow one another at the same moment: the load stays what the file says, less what was evicted. A pod that
-/// goes is taken to run on the least busy node that it fits on. What pods use is that of the PodMetrics among the objects,
-/// else the usage of the load file. The settings are placement.balance and placement.load of the configuration.
+/// goes is taken to run on the least busy node that it fits on. What pods use is what the `PodMetrics` among the objects say,
+/// else the `usage` of the load file. The settings are placement.balance and placement.load of the configuration.
 ///
 /// Exit code 0: done; 2: the input cannot be read.
 #[derive(Debug, clap::Args)]
@@ -129,7 +129,9 @@ impl<'a> Simulation<'a> {
                     bound: round.now,
                     ..PlacedPod::clone(pod)
                 });
-                moved.into_iter().for_each(|pod| self.placed.put(pod));
+                if let Some(pod) = moved {
+                    self.placed.put(pod);
+                }
             }
             reports.push(report);
         }

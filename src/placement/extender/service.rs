@@ -20,9 +20,9 @@ use crate::server::status::{Refusal, json};
 use crate::server::{Handler, Peer, ServerOptions, Shutdown};
 use crate::telemetry::panic_text;
 
-/// What is longer is not read by the threads that answer connections: admission must not wait for it. The names of 5,000
-/// nodes are shorter.
-const LONG_BODY: usize = 512 * 1024;
+/// What is longer is not read by the threads that answer connections: admission must not wait for it. The names of some
+/// hundred nodes are shorter.
+const LONG_BODY: usize = 32 * 1024;
 /// How often it is said that whole nodes are sent.
 const WHOLE_NODES_TOLD: Duration = Duration::from_secs(600);
 

@@ -73,12 +73,14 @@ pub struct Loader {
     source: Source,
     state: PlacementState,
     metrics: Arc<Metrics>,
+    /// Whether it was logged that answers tell of no node.
+    told: bool,
 }
 
 impl Loader {
     /// Nothing is asked yet.
     pub const fn new(source: Source, state: PlacementState, metrics: Arc<Metrics>) -> Self {
-        Self { source, state, metrics }
+        Self { source, state, metrics, told: false }
     }
 
     /// Looks once, at `now` in nanoseconds since 1970, and puts in place what is known then.
@@ -96,12 +98,27 @@ impl Loader {
         }
         let fresh = look.snapshot.as_ref().map_or(0, |snapshot| snapshot.nodes.len());
         self.metrics.load_nodes(fresh, nodes.len().saturating_sub(fresh));
+        self.tell(&look, fresh, nodes.len());
         if let Some(snapshot) = look.snapshot {
             self.state.load.store(Arc::new(snapshot));
         }
         if look.asked > 0 {
             self.metrics.load_refreshed(LoadOf::Nodes, began.elapsed());
         }
+    }
+
+    /// Says, once, that the source answers and no node has a load all the same: nothing fails, and nothing works.
+    fn tell(&mut self, look: &Look, fresh: usize, nodes: usize) {
+        let is_empty = look.answered > 0 && look.failures.is_empty() && fresh == 0 && nodes > 0;
+        if is_empty && !self.told {
+            let dropped: Vec<_> = look.dropped.iter().filter(|(_, count)| *count > 0).collect();
+            tracing::warn!(
+                source = self.source.name(),
+                ?dropped,
+                "the source answers, and tells of no node; see placement.load.nodeLabels and placement.load.queries.time"
+            );
+        }
+        self.told = is_empty || self.told && fresh == 0;
     }
 
     /// Looks until `cancelled`, for the first time when nodes are known. `clock` is in nanoseconds since 1970.

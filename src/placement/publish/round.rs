@@ -94,7 +94,7 @@ fn of_node<'a>(patches: &'a mut BTreeMap<String, Patch>, node: &Arc<Node>) -> &'
 /// U(n) of the nodes that have a load, as it is without any further pod.
 fn usage_by_node(view: &View<'_>) -> HashMap<String, f64> {
     let nodes: Vec<_> = view.objects.nodes().collect();
-    let loads: Vec<_> = nodes.iter().map(|node| view.load.nodes.get(node.name.as_str())).collect();
+    let loads: Vec<_> = nodes.iter().map(|node| view.measured(&node.name)).collect();
     let usages = usages(&loads, &view.settings.load, |_, _| 0.0);
     let known = nodes.into_iter().zip(usages);
     known.filter_map(|(node, usage)| Some((node.name.clone(), usage?.usage))).collect()
@@ -107,7 +107,7 @@ fn crane_by_node(view: &View<'_>) -> Vec<(Arc<Node>, CraneValues)> {
     view.objects
         .nodes()
         .filter_map(|node| {
-            let load = view.load.nodes.get(node.name.as_str())?;
+            let load = view.measured(&node.name)?;
             let bindings = view.placed.on(&node.name).map_or(0, |on| on.bindings(view.now, window));
             let hot = bindings.checked_div(hot_spot.bindings).unwrap_or(0);
             Some((Arc::clone(node), crane_values(load, &view.settings.load, hot)))

@@ -1,9 +1,7 @@
 //! A node as balancing sees it.
 
 use crate::objects::Node;
-use crate::placement::{Figures, LoadSettings, NodeLoad, NodeResource, View, units, unseen_part};
-
-const SECOND: i64 = 1_000_000_000;
+use crate::placement::{Figures, LoadSettings, NodeLoad, NodeResource, View, units};
 
 /// A node, and how loaded it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,15 +21,11 @@ impl<'a> BalanceNode<'a> {
     pub fn all(view: &View<'a>) -> Vec<Self> {
         let settings = &view.settings.load;
         let window = view.hot_spot_window(view.flood());
-        let longest = settings.windows.iter().map(|window| window.seconds).max().unwrap_or(0);
         let of = |node: &'a Node| {
             let load = view.load.fresh(&node.name, view.now, settings);
-            let unseen =
-                load.zip(view.placed.on(&node.name)).map_or_else(Figures::default, |(load, pods)| {
-                    pods.unseen(load.sampled, longest.saturating_mul(SECOND), |age| {
-                        unseen_part(age, settings)
-                    })
-                });
+            let unseen = load
+                .zip(view.placed.on(&node.name))
+                .map_or_else(Figures::default, |(load, pods)| pods.unseen(load.sampled, settings));
             let bindings = view.bindings(&node.name, window);
             Self { node, load, unseen, hot_spot: view.settings.hot_spot.cost(bindings) > 0.0 }
         };
@@ -43,8 +37,8 @@ impl<'a> BalanceNode<'a> {
     }
 
     /// Whether pods may be moved from and to it, as far as its state goes.
-    pub(super) const fn takes_part(&self) -> bool {
-        self.node.ready && !self.node.unschedulable
+    pub(super) fn takes_part(&self) -> bool {
+        self.node.takes_pods()
     }
 
     /// Whether anything that counts was measured of it.

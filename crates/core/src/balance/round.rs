@@ -101,10 +101,15 @@ impl Move {
             workload: self.workload.to_string(),
             node: node.to_owned(),
             at: now / 1_000_000_000,
-            cpu,
-            memory,
+            cpu: short(cpu),
+            memory: short(memory),
         }
     }
+}
+
+/// As many digits as matter: a thousand of them stand in an annotation.
+fn short(share: f64) -> f64 {
+    (share * 1e5).round() / 1e5
 }
 
 /// What comes of a round.
@@ -211,7 +216,7 @@ impl fmt::Display for Verdict {
             }
             Self::Balanced => f.write_str("no node is too busy"),
             Self::Waiting { node, rounds, of } => {
-                write!(f, "node {node} is too busy for {rounds} rounds in a row, and must be for {of}")
+                write!(f, "node {node} is too busy, in round {rounds} of the {of} in a row that it takes")
             }
             Self::NoTarget { node } => {
                 write!(f, "node {node} is too busy, but no node has room for its pods")

@@ -155,7 +155,7 @@ impl fmt::Display for Spared {
             }
             Self::TooYoung(age) => write!(f, "it has been on the node for {age} s only"),
             Self::FewReplicas { ready, min } => {
-                write!(f, "its owner has {ready} ready pods, and must have more than {min}")
+                write!(f, "its owner has {ready} ready, and must have more than {min}")
             }
             Self::Cooldown(left) => {
                 write!(f, "a pod of its workload was evicted lately; {left} s must pass yet")

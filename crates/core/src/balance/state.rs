@@ -9,7 +9,7 @@ use crate::balance::BalanceSettings;
 use crate::placement::{Figures, LoadSettings, WorkloadKey, unseen_part};
 
 /// So many evictions are remembered at most, the newest.
-const MOST_REMEMBERED: usize = 1_500;
+const MOST_REMEMBERED: usize = 1_000;
 const HOUR: i64 = 3_600;
 const SECOND: i64 = 1_000_000_000;
 

@@ -10,6 +10,15 @@ use crate::objects::manifest::strings;
 use crate::objects::{Node, Taint};
 use crate::quota::Amounts;
 
+/// Taints of nodes that are about to go: of cluster-autoscaler, Karpenter and Kubernetes itself.
+const LEAVING: [&str; 5] = [
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+    "node.kubernetes.io/out-of-service",
+    "node.kubernetes.io/unschedulable",
+];
+
 impl Node {
     /// Reads everything but the name. What is of another form than Kubernetes gives it is absent.
     pub(super) fn read(manifest: &Value) -> Self {
@@ -30,10 +39,12 @@ impl Node {
         }
     }
 
-    /// Whether new pods may be sent to it: it is ready and not cordoned. Taints are another matter: a pod may tolerate
-    /// them.
-    pub const fn takes_pods(&self) -> bool {
-        self.ready && !self.unschedulable
+    /// Whether new pods may be sent to it: it is ready, not cordoned, and no autoscaler is about to take it away. Other
+    /// taints are another matter: a pod may tolerate them.
+    pub fn takes_pods(&self) -> bool {
+        let leaves =
+            |taint: &Taint| LEAVING.contains(&taint.key.as_str()) && taint.effect != "PreferNoSchedule";
+        self.ready && !self.unschedulable && !self.taints.iter().any(leaves)
     }
 }
 
@@ -122,6 +133,16 @@ mod tests {
         assert_eq!(node.taints, [taint]);
         assert_eq!(node.addresses, ["10.0.0.1", "host-1", "fd00::1"].map(Box::from));
         assert!(node.ready && !node.takes_pods(), "cordoned");
+        for (taint, effect, takes) in [
+            ("ToBeDeletedByClusterAutoscaler", "NoSchedule", false),
+            ("karpenter.sh/disrupted", "NoSchedule", false),
+            ("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule", true),
+            ("example.org/dedicated", "NoSchedule", true),
+        ] {
+            let taints = vec![Taint { key: taint.to_owned(), effect: effect.to_owned(), ..Taint::default() }];
+            let node = Node { taints, unschedulable: false, ..node.clone() };
+            assert_eq!(node.takes_pods(), takes, "{taint}");
+        }
     }
 
     #[test]

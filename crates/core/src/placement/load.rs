@@ -36,8 +36,10 @@ impl LoadSnapshot {
     /// What is known of a node, unless its newest sample is too old at `now` (nanoseconds since 1970): nobody may have read
     /// the sources since.
     pub fn fresh(&self, node: &str, now: i64, settings: &LoadSettings) -> Option<&NodeLoad> {
-        let oldest = now.saturating_sub(settings.maximum_age.saturating_mul(1_000_000_000));
-        self.nodes.get(node).filter(|node| node.sampled >= oldest)
+        let age = settings.maximum_age.saturating_mul(1_000_000_000);
+        // What is far in the future is so by a clock that was set back; since when, nobody knows.
+        let believed = now.saturating_sub(age)..=now.saturating_add(age);
+        self.nodes.get(node).filter(|node| believed.contains(&node.sampled))
     }
 }
 
@@ -57,10 +59,10 @@ impl NodeLoad {
         (weights > 0.0).then(|| sum / weights)
     }
 
-    /// The mean of the shortest window that has one, clamped to 0..1.
+    /// The mean of the shortest window, clamped to 0..1.
     pub fn newest(&self, metric: Metric, settings: &LoadSettings) -> Option<f64> {
         let windows = self.means.iter().zip(&settings.windows);
-        let known = windows.filter_map(|(means, window)| Some((window.seconds, means.get(metric)?)));
-        known.min_by_key(|(seconds, _)| *seconds).map(|(_, mean)| mean.clamp(0.0, 1.0))
+        let (means, _) = windows.min_by_key(|(_, window)| window.seconds)?;
+        means.get(metric).map(|mean| mean.clamp(0.0, 1.0))
     }
 }

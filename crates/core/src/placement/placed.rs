@@ -1,21 +1,27 @@
 //! Which pods are on which node.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::placement::estimate::Figures;
 use crate::placement::pod::PlacedPod;
 use crate::placement::pod::WorkloadKey;
+use crate::placement::settings::LoadSettings;
+
+const SECOND: i64 = 1_000_000_000;
 
 /// All pods of the cluster, by node, and what decisions read of them without going through them all.
+///
+/// A clone shares its parts with the original, and is made in a moment: whoever needs the table for long takes one.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     /// Whether all pods were listed, and are followed since.
     complete: bool,
-    by_name: HashMap<Arc<str>, HashMap<Arc<str>, Arc<PlacedPod>>>,
-    by_node: HashMap<Arc<str>, NodePods>,
-    by_workload: HashMap<WorkloadKey, Replicas>,
-    pending: usize,
+    by_name: HashMap<Arc<str>, Arc<HashMap<Arc<str>, Arc<PlacedPod>>>>,
+    by_node: HashMap<Arc<str>, Arc<NodePods>>,
+    by_workload: HashMap<WorkloadKey, Arc<Replicas>>,
+    /// Those that wait for a node, by the time of their creation.
+    pending: BTreeSet<(i64, Arc<str>, Arc<str>)>,
 }
 
 /// The pods of a node.
@@ -71,20 +77,28 @@ impl NodePods {
         u32::try_from(recent.filter(|bound| bound.counts).count()).unwrap_or(u32::MAX)
     }
 
-    /// What its pods are expected to use that the load, whose newest sample is of `sampled`, does not show. `unseen` says
-    /// which part of what began so many nanoseconds before the sample is missing in it; beyond `longest` nothing is.
-    pub fn unseen(&self, sampled: i64, longest: i64, unseen: impl Fn(i64) -> f64) -> Figures {
-        let since = sampled.saturating_sub(longest);
+    /// What its pods are expected to use and the load, whose newest sample is of `sampled`, does not show yet: all of what
+    /// was bound after that sample, and 1 - t/L of what was bound t before it, with L the length of the shortest window. The
+    /// longer windows do not show it for hours, but by then it is measured, and an estimate is no better than that.
+    pub fn unseen(&self, sampled: i64, settings: &LoadSettings) -> Figures {
+        let shortest = settings.windows.iter().map(|window| window.seconds).min().unwrap_or(0);
+        let shortest = shortest.max(1).saturating_mul(SECOND);
+        let since = sampled.saturating_sub(shortest);
         let mut sum = Figures::default();
         for bound in self.bound.iter().rev().take_while(|bound| bound.at > since) {
-            sum.add(bound.estimate, unseen(sampled.saturating_sub(bound.at).max(0)));
+            let age = sampled.saturating_sub(bound.at).clamp(0, shortest);
+            #[expect(clippy::cast_precision_loss, reason = "a part of some minutes needs no nanoseconds")]
+            let shown = age as f64 / shortest as f64;
+            sum.add(bound.estimate, 1.0 - shown);
         }
         sum
     }
 
     fn add(&mut self, pod: &Arc<PlacedPod>) {
-        self.pods.push(Arc::clone(pod));
-        self.sum_up(pod, i128::saturating_add);
+        if !pod.terminal {
+            self.pods.push(Arc::clone(pod));
+            self.sum_up(pod, i128::saturating_add);
+        }
         if pod.bound > 0 {
             let bound = Bound::of(pod);
             let index = self.bound.partition_point(|known| known.at <= bound.at);
@@ -93,8 +107,10 @@ impl NodePods {
     }
 
     fn take(&mut self, pod: &Arc<PlacedPod>) {
-        self.pods.retain(|known| !Arc::ptr_eq(known, pod));
-        self.sum_up(pod, i128::saturating_sub);
+        if !pod.terminal {
+            self.pods.retain(|known| !Arc::ptr_eq(known, pod));
+            self.sum_up(pod, i128::saturating_sub);
+        }
         let gone = Bound::of(pod);
         if let Some(index) = self.bound.iter().position(|bound| *bound == gone) {
             self.bound.remove(index);
@@ -113,7 +129,9 @@ impl NodePods {
 
 impl Bound {
     fn of(pod: &PlacedPod) -> Self {
-        Self { at: pod.bound, estimate: pod.estimate, counts: pod.counts_as_binding() }
+        // One that has finished was bound all the same, but uses nothing any more.
+        let estimate = if pod.terminal { Figures::default() } else { pod.estimate };
+        Self { at: pod.bound, estimate, counts: pod.counts_as_binding() }
     }
 }
 
@@ -142,7 +160,7 @@ impl Placed {
         self.take(&namespace, &name);
         let pod = Arc::new(pod);
         self.count(&pod);
-        self.by_name.entry(namespace).or_default().insert(name, pod);
+        Arc::make_mut(self.by_name.entry(namespace).or_default()).insert(name, pod);
     }
 
     /// Forgets a pod; one of another uid by that name stays.
@@ -155,25 +173,27 @@ impl Placed {
 
     fn take(&mut self, namespace: &str, name: &str) {
         let Some(pods) = self.by_name.get_mut(namespace) else { return };
+        let pods = Arc::make_mut(pods);
         let Some(pod) = pods.remove(name) else { return };
         if pods.is_empty() {
             self.by_name.remove(namespace);
         }
-        if pod.terminal {
-            return;
-        }
         let Some(node) = &pod.node else {
-            self.pending -= usize::from(is_pending(&pod));
+            if is_pending(&pod) {
+                self.pending.remove(&pending_key(&pod));
+            }
             return;
         };
         if let Some(on) = self.by_node.get_mut(node) {
+            let on = Arc::make_mut(on);
             on.take(&pod);
-            if on.pods.is_empty() {
+            if on.pods.is_empty() && on.bound.is_empty() {
                 self.by_node.remove(node);
             }
         }
         let key = &pod.shape.workload;
-        if let Some(replicas) = self.by_workload.get_mut(key).filter(|_| !pod.terminating) {
+        if let Some(replicas) = self.by_workload.get_mut(key).filter(|_| pod.runs()) {
+            let replicas = Arc::make_mut(replicas);
             replicas.pods -= 1;
             replicas.ready -= u32::from(pod.ready);
             if let Some(count) = replicas.on.get_mut(node) {
@@ -189,16 +209,15 @@ impl Placed {
     }
 
     fn count(&mut self, pod: &Arc<PlacedPod>) {
-        if pod.terminal {
-            return;
-        }
         let Some(node) = &pod.node else {
-            self.pending += usize::from(is_pending(pod));
+            if is_pending(pod) {
+                self.pending.insert(pending_key(pod));
+            }
             return;
         };
-        self.by_node.entry(Arc::clone(node)).or_default().add(pod);
-        if !pod.terminating {
-            let replicas = self.by_workload.entry(pod.shape.workload.clone()).or_default();
+        Arc::make_mut(self.by_node.entry(Arc::clone(node)).or_default()).add(pod);
+        if pod.runs() {
+            let replicas = Arc::make_mut(self.by_workload.entry(pod.shape.workload.clone()).or_default());
             replicas.pods += 1;
             replicas.ready += u32::from(pod.ready);
             *replicas.on.entry(Arc::clone(node)).or_default() += 1;
@@ -207,7 +226,7 @@ impl Placed {
 
     /// The pods of a node; `None`: there are none.
     pub fn on(&self, node: &str) -> Option<&NodePods> {
-        self.by_node.get(node)
+        self.by_node.get(node).map(AsRef::as_ref)
     }
 
     /// A pod.
@@ -217,12 +236,12 @@ impl Placed {
 
     /// All pods, in no order.
     pub fn pods(&self) -> impl Iterator<Item = &Arc<PlacedPod>> {
-        self.by_name.values().flat_map(HashMap::values)
+        self.by_name.values().flat_map(|pods| pods.values())
     }
 
     /// How many pods there are.
     pub fn len(&self) -> usize {
-        self.by_name.values().map(HashMap::len).sum()
+        self.by_name.values().map(|pods| pods.len()).sum()
     }
 
     /// Whether there is none.
@@ -231,8 +250,13 @@ impl Placed {
     }
 
     /// How many pods wait for a node, and for nothing else.
-    pub const fn pending(&self) -> usize {
-        self.pending
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// How many of them were created after `since`, in nanoseconds since 1970; counted up to `most`.
+    pub fn pending_since(&self, since: i64, most: usize) -> usize {
+        self.pending.iter().rev().take(most).take_while(|(created, ..)| *created > since).count()
     }
 
     /// How many pods of a workload, neither terminating nor finished, are on each node; `None`: it has none.
@@ -248,5 +272,9 @@ impl Placed {
 
 /// Whether it waits for a node, and for nothing else.
 const fn is_pending(pod: &PlacedPod) -> bool {
-    !pod.gated && !pod.terminating
+    !pod.gated && !pod.terminating && !pod.terminal
+}
+
+fn pending_key(pod: &PlacedPod) -> (i64, Arc<str>, Arc<str>) {
+    (pod.created, Arc::clone(pod.namespace()), Arc::clone(&pod.name))
 }

@@ -121,11 +121,12 @@ pub enum Qos {
     Guaranteed,
 }
 
-/// Annotations by which a pod's owner says that it shall not be evicted, and the value that says so.
-pub const STAYS: [(&str, &str); 3] = [
-    (keys::DO_NOT_EVICT, "true"),
-    ("descheduler.alpha.kubernetes.io/prefer-no-eviction", "true"),
-    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+/// Annotations by which a pod's owner says that it shall not be evicted, and the value that says so; without one, the
+/// annotation alone does, as the descheduler has it.
+pub const STAYS: [(&str, Option<&str>); 3] = [
+    (keys::DO_NOT_EVICT, Some("true")),
+    ("descheduler.alpha.kubernetes.io/prefer-no-eviction", None),
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", Some("false")),
 ];
 
 const LIST: Keep = Keep::Members(&[("cpu", Keep::All), ("memory", Keep::All)]);
@@ -285,6 +286,11 @@ impl PlacedPod {
         &self.shape.workload.namespace
     }
 
+    /// Whether it is neither terminating nor finished.
+    pub const fn runs(&self) -> bool {
+        !self.terminating && !self.terminal
+    }
+
     /// Whether its binding counts for hot spots: neither a daemon set's nor a static pod's, which go to each node by
     /// themselves.
     pub fn counts_as_binding(&self) -> bool {
@@ -328,7 +334,9 @@ impl PlacedShape {
             mirror: is_mirror,
             stays: STAYS
                 .iter()
-                .filter(|(key, value)| annotation(key) == Some(value))
+                .filter(|(key, value)| {
+                    annotation(key).is_some_and(|found| value.is_none_or(|value| found == value))
+                })
                 .map(|(key, _)| *key)
                 .collect(),
             spec: spec_of(pod),

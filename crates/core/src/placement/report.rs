@@ -108,7 +108,7 @@ impl NodeReport {
             report.allocatable = some(&node.allocatable);
             report.capacity = some(&node.capacity);
         }
-        if let Some(load) = view.load.nodes.get(name) {
+        if let Some(load) = view.measured(name) {
             report.sampled = Some(time(load.sampled));
             for (means, window) in load.means.iter().zip(&view.settings.load.windows) {
                 for (metric, mean) in means.iter() {

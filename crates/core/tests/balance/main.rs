@@ -14,4 +14,5 @@ mod fitting;
 mod rounds;
 mod simulated;
 mod support;
+mod uses;
 mod vectors;

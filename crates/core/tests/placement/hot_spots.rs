@@ -77,7 +77,7 @@ fn what_goes_to_each_node_by_itself_is_no_binding() {
         ("of a daemon set", kind("DaemonSet"), 0),
         ("of a node", kind("Node"), 0),
         ("a mirror", with("/metadata", "annotations", json!({"kubernetes.io/config.mirror": "x"})), 0),
-        ("finished", with("/status", "phase", json!("Succeeded")), 0),
+        ("finished, but bound all the same", with("/status", "phase", json!("Succeeded")), 1),
         (
             "terminating still has its place",
             with("/metadata", "deletionTimestamp", json!("2026-03-01T09:00:00Z")),
@@ -104,10 +104,12 @@ fn a_node_without_load_pays_for_bindings_too() {
 #[test]
 fn floods() {
     let flood = |form| Flood { pending: 2, window: 600, node_lost: 300, form };
-    let pending = |count: usize, gated: bool| {
+    let waiting = |count: usize, gated: bool, ago: i64| {
         move |world: &mut World| {
             for index in 0..count {
                 let mut pod = bound(&format!("p{index}"), "web", "", 1);
+                let created = jiff::Timestamp::from_nanosecond(i128::from(NOW - ago * SECOND)).unwrap();
+                pod["metadata"]["creationTimestamp"] = json!(created.to_string());
                 if gated {
                     pod["spec"]["schedulingGates"] = json!([{"name": "x"}]);
                 }
@@ -116,10 +118,12 @@ fn floods() {
         }
     };
     let lost = |ago: i64| move |world: &mut World| world.node_lost = NOW - ago * SECOND;
-    let rows: [(&str, Box<dyn Fn(&mut World)>, Option<FloodCause>); 6] = [
-        ("as many as may be", Box::new(pending(2, false)), None),
-        ("one more", Box::new(pending(3, false)), Some(FloodCause::Pending(3))),
-        ("they wait for gates", Box::new(pending(9, true)), None),
+    let rows: [(&str, Box<dyn Fn(&mut World)>, Option<FloodCause>); 8] = [
+        ("as many as may be", Box::new(waiting(2, false, 5)), None),
+        ("one more", Box::new(waiting(3, false, 599)), Some(FloodCause::Pending(2))),
+        ("they wait for gates", Box::new(waiting(9, true, 5)), None),
+        ("nothing has had room for them for long", Box::new(waiting(9, false, 600)), None),
+        ("the clock was set back", Box::new(lost(-5)), None),
         ("a node was lost", Box::new(lost(299)), Some(FloodCause::NodeLost)),
         ("long ago", Box::new(lost(300)), None),
         ("nothing", Box::new(|_| ()), None),

@@ -133,13 +133,13 @@ fn the_pods_own_estimate_counts_by_metric() {
 }
 
 #[test]
-fn what_was_bound_before_the_last_sample_fades_with_the_windows() {
+fn what_was_bound_before_the_last_sample_fades_with_the_shortest_window() {
     for (rule, ago, missing) in [
         ("now", 0, 1.0),
-        ("half of the shortest window", 450, 0.2 * 0.5 + 0.3 * 0.875 + 0.5 * (1.0 - 450.0 / 86400.0)),
-        ("an hour", 3600, 0.5 * (1.0 - 3600.0 / 86400.0)),
-        ("a day", 86400, 0.0),
-        ("two days", 2 * 86400, 0.0),
+        ("a tenth of the shortest window", 90, 0.9),
+        ("half of it", 450, 0.5),
+        ("all of it", 900, 0.0),
+        ("long ago: it is measured, if by the shorter windows only", 3600, 0.0),
     ] {
         let mut world = nodes(1, |_, node| node["total"] = json!({"cpu": "10", "memory": "1Gi"}));
         world.place(&with_resources(bound("a", "web", "n1", ago), &json!({"cpu": "1"}), &json!({})));

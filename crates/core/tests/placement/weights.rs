@@ -188,7 +188,7 @@ fn an_idle_share_that_one_node_does_not_tell_is_left_out_for_all() {
 
 #[test]
 fn without_an_idle_share_the_shortest_window_counts() {
-    let file = json!({"nodes": {"a": {"cpu": {"15m": 0.3, "1d": 0.9}, "network": {"1h": 0.5, "1d": 0.9}}}});
+    let file = json!({"nodes": {"a": {"cpu": {"15m": 0.3, "1d": 0.9}, "network": {"15m": 0.5, "1d": 0.9}}}});
     let decision = World::of(&file).policies(0.0, 1.0, 0.0).score(&["a"]);
     near(decision.nodes[0].weighted.unwrap(), 0.5 * 0.7 + 0.5 * 0.5, "cpu and bandwidth");
 }

@@ -57,17 +57,21 @@ pub fn filter_result(args: &Args<'_>, refused: &[Option<String>]) -> Vec<u8> {
         body.extend_from_slice(b"{\"NodeNames\":");
         list(&mut body, passed.filter_map(|node| node.name.as_deref()), write);
     }
-    body.extend_from_slice(b",\"FailedNodes\":{");
-    for (index, (name, reason)) in failed.into_iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
+    // In both: what is unresolvable goes before what has failed. Nodes that have only failed are tried again with pods of
+    // lower priority taken away in thought, which changes no load that was measured, and ends in an error of the scheduler.
+    for key in [&b",\"FailedNodes\":{"[..], b",\"FailedAndUnresolvableNodes\":{"] {
+        body.extend_from_slice(key);
+        for (index, (name, reason)) in failed.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            write(&mut body, name);
+            body.push(b':');
+            write(&mut body, reason);
         }
-        write(&mut body, name);
-        body.push(b':');
-        write(&mut body, reason);
+        body.push(b'}');
     }
-    // What is refused for its load may be had by evicting others, so that it is never unresolvable.
-    body.extend_from_slice(b"},\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
+    body.extend_from_slice(b",\"Error\":\"\"}");
     body
 }
 
@@ -127,7 +131,7 @@ mod tests {
         let refused = [None, Some("cpu 0.9".to_owned()), None];
         assert_eq!(
             value(&filter_result(&args, &refused)),
-            json!({"NodeNames": ["a", "c"], "FailedNodes": {"b": "cpu 0.9"}, "FailedAndUnresolvableNodes": {}, "Error": ""})
+            json!({"NodeNames": ["a", "c"], "FailedNodes": {"b": "cpu 0.9"}, "FailedAndUnresolvableNodes": {"b": "cpu 0.9"}, "Error": ""})
         );
         let none = read(b"{}", Wanted::Objects).unwrap();
         assert_eq!(value(&filter_result(&none, &[]))["NodeNames"], json!([]), "never null");

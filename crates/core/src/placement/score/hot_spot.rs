@@ -10,7 +10,7 @@ const SECOND: i64 = 1_000_000_000;
 /// Why it is taken that much is bound at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloodCause {
-    /// So many pods wait for a node.
+    /// More new pods than this wait for a node.
     Pending(usize),
     /// A node was lost: its pods come back elsewhere.
     NodeLost,
@@ -19,7 +19,7 @@ pub enum FloodCause {
 impl fmt::Display for FloodCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pending(pods) => write!(f, "{pods} pods wait for a node"),
+            Self::Pending(most) => write!(f, "more than {most} new pods wait for a node"),
             Self::NodeLost => f.write_str("a node was lost"),
         }
     }
@@ -30,12 +30,15 @@ impl View<'_> {
     pub fn flood(&self) -> Option<FloodCause> {
         let flood = &self.settings.flood;
         let lost_for = self.now.saturating_sub(self.node_lost);
-        if self.node_lost > 0 && lost_for < flood.node_lost.saturating_mul(SECOND) {
+        // A clock that was set back must not make a flood until it comes there again.
+        if self.node_lost > 0 && (0..flood.node_lost.saturating_mul(SECOND)).contains(&lost_for) {
             return Some(FloodCause::NodeLost);
         }
-        let pending = self.placed.pending();
         let most = usize::try_from(flood.pending).unwrap_or(usize::MAX);
-        (most > 0 && pending > most).then_some(FloodCause::Pending(pending))
+        // What has been waiting for long is not about to come: nothing has room for it.
+        let since = self.now.saturating_sub(flood.window.saturating_mul(SECOND));
+        let pending = self.placed.pending_since(since, most.saturating_add(1));
+        (most > 0 && pending > most).then_some(FloodCause::Pending(most))
     }
 
     /// The window in which bindings count, in seconds: a wider one in a flood.

@@ -64,8 +64,6 @@ pub fn usages(
 pub(super) fn with_pod(nodes: &[&str], estimate: Figures, view: &View<'_>) -> Vec<Option<UsageOf>> {
     let settings = &view.settings.load;
     let measured: Vec<_> = nodes.iter().map(|node| view.measured(node)).collect();
-    let longest = settings.windows.iter().map(|window| window.seconds).max().unwrap_or(0);
-    let longest = longest.saturating_mul(SECOND);
     let more: Vec<_> = nodes
         .iter()
         .zip(&measured)
@@ -73,8 +71,7 @@ pub(super) fn with_pod(nodes: &[&str], estimate: Figures, view: &View<'_>) -> Ve
             let Some(load) = load else { return Figures::default() };
             let mut expected = estimate;
             if let Some(pods) = view.placed.on(node) {
-                let unseen = pods.unseen(load.sampled, longest, |age| unseen_part(age, settings));
-                expected.add(unseen, 1.0);
+                expected.add(pods.unseen(load.sampled, settings), 1.0);
             }
             let part = |figure: f64, resource| {
                 if figure > 0.0 {
@@ -101,8 +98,8 @@ pub(super) fn with_pod(nodes: &[&str], estimate: Figures, view: &View<'_>) -> Ve
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Which part of what runs for `age` nanoseconds is missing in the weighted mean over the windows: all of what began
-/// after the newest sample, and 1 - age/length in each window later on.
+/// Which part of what runs for `age` nanoseconds is missing in the weighted mean over the windows, and which part of what
+/// stopped so long ago is still in it: all at first, and 1 - age/length in each window later on.
 pub fn unseen_part(age: i64, settings: &LoadSettings) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a part of a day needs no nanoseconds")]
     let seconds = age as f64 / SECOND as f64;
