@@ -65,3 +65,26 @@ pub const IDLE_DISK: &str = "sum without (device) (max without (device_error, fs
     (node_filesystem_avail_bytes{fstype!~\"tmpfs|ramfs|overlay|squashfs|iso9660|nfs4?|cifs|ceph|fuse.*\"})) \
     / sum without (device) (max without (device_error, fstype, mountpoint) \
     (node_filesystem_size_bytes{fstype!~\"tmpfs|ramfs|overlay|squashfs|iso9660|nfs4?|cifs|ceph|fuse.*\"}))";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A series that ended is in a window for as long as that lasts.
+    #[test]
+    fn means_are_only_those_of_exporters_that_answer_now() {
+        for (metric, query) in [("cpu", CPU), ("memory", MEMORY), ("disk", DISK), ("network", NETWORK)] {
+            assert!(query.ends_with("and node_load1"), "{metric}: {query}");
+        }
+        assert!(
+            LOAD.contains("/ count without (cpu, mode) (node_cpu_seconds_total{"),
+            "of the present: {LOAD}"
+        );
+        for query in [CPU, MEMORY, DISK, LOAD, NETWORK] {
+            assert!(query.contains("[$window]"), "{query}");
+        }
+        for query in [TIME, TOTAL_BANDWIDTH, TOTAL_DISK, IDLE_DISK] {
+            assert!(!query.contains('['), "of the present: {query}");
+        }
+    }
+}
