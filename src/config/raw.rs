@@ -353,7 +353,7 @@ section! {
     RawFlood {
         pending_pods: 100,
         window: "5m",
-        node_lost: "5m",
+        node_lost: "10m",
         form: "buffer",
     }
 }
