@@ -225,7 +225,7 @@ async fn serve(
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
         if let Some(state) = &placement {
             balance = placement::start(&process, client, state, &live.balance);
-            extender_address = Some(extender::start(&process, state).await?);
+            extender_address = extender::start(&process, state).await?;
         }
     }
     let api_address = api.map(|(listener, address)| {

@@ -334,6 +334,7 @@ section! {
         disk: (crate::placement::load::queries::CONTAINER_DISK),
         total_bandwidth: (crate::placement::load::queries::TOTAL_BANDWIDTH),
         total_disk: (crate::placement::load::queries::TOTAL_DISK),
+        idle_disk: (crate::placement::load::queries::IDLE_DISK),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How loaded nodes are, as node_exporter and Prometheus say it.
+//! How loaded nodes are, as `node_exporter` and Prometheus say it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,7 +59,7 @@ enum Form {
     Gauge(f64, f64),
 }
 
-/// The series of node_exporter at `instance`.
+/// The series of `node_exporter` at `instance`.
 fn series(instance: &str, means: &NodeMeans) -> Vec<(String, Means, Form)> {
     // With the job: else the present would be other series than the past.
     let name = |metric: &str, more: &str| format!(r#"{metric}{{instance="{instance}",job="node"{more}}}"#);
@@ -100,11 +100,11 @@ pub(crate) async fn exported(
                 #[expect(clippy::cast_precision_loss, reason = "a day of seconds")]
                 let share = ago(of_series, age as f64);
                 let value = match form {
-                    Form::Counter(base, part) => {
-                        counted += f64::from(STEP) * (base + part * share);
+                    Form::Counter(base, more) => {
+                        counted += f64::from(STEP) * (base + more * share);
                         counted
                     }
-                    Form::Gauge(base, part) => base + part * share,
+                    Form::Gauge(base, more) => base + more * share,
                 };
                 samples.push((now - age, value));
             }
@@ -113,8 +113,8 @@ pub(crate) async fn exported(
             }
             let [share, ..] = of_series;
             match form {
-                Form::Counter(base, part) => target.grow_from(&name, counted, base + part * share),
-                Form::Gauge(base, part) => target.set(&name, base + part * share),
+                Form::Counter(base, more) => target.grow_from(&name, counted, base + more * share),
+                Form::Gauge(base, more) => target.set(&name, base + more * share),
             }
         }
     }

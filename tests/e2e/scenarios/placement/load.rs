@@ -56,7 +56,7 @@ const TABLE: [([[f64; 3]; 4], f64); 4] = [
 /// The windows move on while the scenario runs.
 const TOLERANCE: f64 = 0.5;
 
-/// What node_exporter said for a day becomes the known scores; five bindings cost nothing, a sixth costs 20, and then
+/// What `node_exporter` said for a day becomes the known scores; five bindings cost nothing, a sixth costs 20, and then
 /// the second best node wins. A restart forgets none of it.
 pub(in super::super) async fn hot_spot(world: &World) -> Result<()> {
     with_nodes(world, "hot", Nodes::new(4), async |placement| {

@@ -58,6 +58,7 @@ pub(in super::super) async fn thresholds(world: &World) -> Result<()> {
         ensure!(placed.contains_key("n3") || placed.contains_key("n4"), "with whole nodes: {placed:?}");
         let whole = placement.metric("plimsoll_extender_whole_nodes_total", &[]).await?;
         ensure!(whole >= 2.0, "{whole} requests with whole nodes");
+        ensure!(!placement.server_said(&["WARN", "nodeCacheCapable"])?.is_empty(), "no warning in the log");
         Ok(())
     })
     .await

@@ -1,31 +1,30 @@
 //! Nodes, a scheduler with the extender, and a replica that answers it, for one scenario at a time.
 
+mod follow;
+mod pods;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use http::Request;
 use http_body_util::BodyExt as _;
-use jiff::Timestamp;
 use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
+pub(crate) use self::follow::{USES, requests};
+pub(crate) use self::pods::names;
 use super::install::{self, Endpoint, SERVER_NAME};
-use super::kubelet::stamp;
 use super::net::lasting_port;
-use super::node_load::Gauges;
-use super::objects::{annotation, container, is_running, named, pod_spec};
-use super::scheduler::{Caller, SCHEDULER, Scheduler};
+use super::scheduler::{Caller, Scheduler};
 use super::server::Server;
 use super::world::SCENARIO;
 use super::{World, until};
 
-const COMPONENTS: [&str; 3] = [
+const COMPONENTS: [&str; 4] = [
     "webhook-config/components/placement",
+    "webhook-config/components/extender",
     "webhook-config/components/load-class",
     "webhook-config/components/balance",
 ];
@@ -143,7 +142,7 @@ fn address(index: usize) -> String {
     format!("127.0.1.{}", index + 1)
 }
 
-impl<'w> Placement<'w> {
+impl Placement<'_> {
     /// The whole name of node `n1`, `n2` ..
     pub(crate) fn node(&self, short: &str) -> String {
         format!("{}-{short}", self.name)
@@ -244,6 +243,11 @@ impl<'w> Placement<'w> {
         self.scheduler.borrow().as_ref().map(|scheduler| scheduler.said(words)).unwrap_or_default()
     }
 
+    /// The lines of the replica's log that have all of these words.
+    pub(crate) fn server_said(&self, words: &[&str]) -> Result<Vec<String>> {
+        Ok(self.server.borrow().as_ref().context("no replica")?.said(words))
+    }
+
     fn check(&self) -> Result<()> {
         if let Some(scheduler) = self.scheduler.borrow_mut().as_mut() {
             scheduler.check()?;
@@ -324,101 +328,6 @@ impl<'w> Placement<'w> {
         Ok((code, body))
     }
 
-    /// The pod was bound so many seconds ago, as far as anybody can tell.
-    pub(crate) async fn bound_ago(&self, pod: &Value, seconds: i64) -> Result<()> {
-        let stored = self.world.cluster.get(&named("v1", "Pod", pod)).await?;
-        let mut conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.retain(|condition| condition["type"] != "PodScheduled");
-        let at = Timestamp::from_second(Timestamp::now().as_second() - seconds)?;
-        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(at)}));
-        let change = json!({"conditions": conditions});
-        self.world.cluster.merge_status(&named("v1", "Pod", pod), &change).await.map(drop)
-    }
-
-    /// The pods with these labels have been where they are for an hour.
-    pub(crate) async fn aged(&self, selector: &str) -> Result<()> {
-        for pod in self.pods(selector).await? {
-            self.bound_ago(&pod, 3_600).await?;
-        }
-        Ok(())
-    }
-
-    /// The pods of a namespace by node, once exactly `count` of them with these labels are bound and run.
-    pub(crate) async fn placed(&self, selector: &str, count: usize) -> Result<BTreeMap<String, usize>> {
-        let pods = until(format!("{count} pods ({selector}) to be placed"), async || {
-            if let Err(ended) = self.check() {
-                return Ok(Some(Err(ended)));
-            }
-            let pods = self.pods(selector).await?;
-            let up = pods.iter().filter(|pod| is_running(pod)).count();
-            ensure!(up == count && pods.len() == count, "{up} of {} run", pods.len());
-            Ok(Some(Ok(pods)))
-        })
-        .await??;
-        let mut by_node = BTreeMap::new();
-        for pod in &pods {
-            *by_node.entry(self.short(pod)).or_default() += 1;
-        }
-        Ok(by_node)
-    }
-
-    /// The pods of the namespace with these labels that are not on their way out.
-    pub(crate) async fn pods(&self, selector: &str) -> Result<Vec<Value>> {
-        let mut pods = self.world.cluster.list("v1", "Pod", Some(&self.namespace), selector).await?;
-        pods.retain(|pod| pod["metadata"].get("deletionTimestamp").is_none());
-        Ok(pods)
-    }
-
-    /// The node of a pod: `n1`, `n2` .., or the whole name of another.
-    pub(crate) fn short(&self, pod: &Value) -> String {
-        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        let own = node.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('-'));
-        own.unwrap_or(node).to_owned()
-    }
-
-    /// The spec of a pod of one container for the scheduler of the scenario.
-    pub(crate) fn spec(&self, resources: &Value) -> Value {
-        let mut spec = pod_spec(&[container("app", resources)]);
-        spec["schedulerName"] = SCHEDULER.into();
-        spec
-    }
-
-    /// A pod of nobody.
-    pub(crate) fn pod(&self, name: &str, resources: &Value) -> Value {
-        json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": self.namespace, "labels": {"app": name}},
-            "spec": self.spec(resources),
-        })
-    }
-
-    /// A workload whose pods have the label `app: NAME`.
-    pub(crate) fn workload(&self, kind: &str, name: &str, replicas: usize, resources: &Value) -> Value {
-        let mut object = json!({
-            "apiVersion": "apps/v1",
-            "kind": kind,
-            "metadata": {"name": name, "namespace": self.namespace},
-            "spec": {
-                "selector": {"matchLabels": {"app": name}},
-                "template": {"metadata": {"labels": {"app": name}}, "spec": self.spec(resources)},
-            },
-        });
-        if kind != "DaemonSet" {
-            object["spec"]["replicas"] = replicas.into();
-        }
-        object
-    }
-
-    /// Creates a pod that may only be on this node, and waits until it is there.
-    pub(crate) async fn pinned(&self, name: &str, resources: &Value, short: &str) -> Result<Value> {
-        let mut object = self.pod(name, resources);
-        object["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": self.node(short)});
-        self.world.cluster.create(&object).await?;
-        self.placed(&format!("app={name}"), 1).await?;
-        self.world.cluster.get(&object).await
-    }
-
     /// Only this node takes pods, until [`Placement::all_open`].
     pub(crate) async fn only_open(&self, short: &str) -> Result<()> {
         let open = self.node(short);
@@ -435,88 +344,6 @@ impl<'w> Placement<'w> {
         }
         Ok(())
     }
-
-    /// Runs a scenario while the load of the nodes follows the pods that are on them; see [`USES`]. It has been as it is
-    /// now for a while. `base` is what each node is used besides. CPU and memory are used alike.
-    pub(crate) async fn while_load_follows(
-        &self,
-        base: &[(&str, f64)],
-        scenario: impl AsyncFnOnce(&Gauges) -> Result<()>,
-    ) -> Result<()> {
-        let used = self.used(base, &self.pods("").await?);
-        let gauges = Gauges::start_after(&self.dir.join("prometheus"), &used).await?;
-        let follow = async {
-            let mut known = BTreeSet::new();
-            loop {
-                // One look that fails is followed by the next.
-                if let Ok(pods) = self.pods("").await {
-                    for (node, share) in self.used(base, &pods) {
-                        gauges.set(&node, share, share);
-                    }
-                    known = self.containers(&gauges, &pods, &known);
-                }
-                sleep(FOLLOW).await;
-            }
-        };
-        tokio::select! {
-            outcome = scenario(&gauges) => outcome,
-            () = follow => Ok(()),
-        }
-    }
-
-    /// How much the nodes are used.
-    fn used(&self, base: &[(&str, f64)], pods: &[Value]) -> BTreeMap<String, f64> {
-        let mut used: BTreeMap<String, f64> =
-            base.iter().map(|(node, share)| (self.node(node), *share)).collect();
-        for pod in pods.iter().filter(|pod| is_running(pod)) {
-            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-            if let Some(used) = used.get_mut(node) {
-                *used += uses(pod);
-            }
-        }
-        used
-    }
-
-    /// Says what these pods use, and nothing more of others that are known; which are known now.
-    fn containers(&self, gauges: &Gauges, pods: &[Value], known: &BTreeSet<String>) -> BTreeSet<String> {
-        let mut named = BTreeSet::new();
-        for pod in pods.iter().filter(|pod| is_running(pod)) {
-            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-            gauges.container(&self.namespace, name, Some((uses(pod) * CORES, uses(pod) * BYTES)));
-            named.insert(name.to_owned());
-        }
-        for gone in known.difference(&named) {
-            gauges.container(&self.namespace, gone, None);
-        }
-        named
-    }
-}
-
-/// Which share of its node a pod uses.
-fn uses(pod: &Value) -> f64 {
-    annotation(pod, USES).and_then(|text| text.parse().ok()).unwrap_or(0.0)
-}
-
-/// The annotation of pods that says which share of a node of [`Nodes::sized`] they use.
-pub(crate) const USES: &str = "e2e.plimsoll.dev/uses";
-const CORES: f64 = 16.0;
-const BYTES: f64 = 32.0 * 1024.0 * 1024.0 * 1024.0;
-
-/// What a pod requests that uses this share of a node of [`Nodes::sized`].
-pub(crate) fn requests(share: f64) -> Value {
-    json!({"requests": {"cpu": format!("{:.3}", share * CORES), "memory": format!("{:.0}", share * BYTES)}})
-}
-
-/// How often the load follows the pods.
-const FOLLOW: Duration = Duration::from_millis(300);
-
-/// What names the pods of a list.
-pub(crate) fn names(pods: &[Value]) -> Vec<String> {
-    let named = pods.iter().map(|pod| named("v1", "Pod", pod));
-    let mut names: Vec<String> =
-        named.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
-    names.sort();
-    names
 }
 
 /// Puts the components of placement in force. They stay: replicas without placement do not use the rights.
