@@ -20,8 +20,8 @@ pub struct PodUses<'a> {
 #[derive(Debug, Default)]
 struct OfNode {
     node: Arc<str>,
-    /// By `namespace/name`.
-    pods: HashMap<Arc<str>, Figures>,
+    /// By `namespace/name`, and of how many containers.
+    pods: HashMap<Arc<str>, (Figures, usize)>,
     /// Of one pod of a workload, where it is not said which pods they are.
     workloads: HashMap<WorkloadKey, Figures>,
     /// Those of which a container's CPU or memory is not known.
@@ -35,7 +35,7 @@ impl<'a> PodUses<'a> {
         Self { containers, nodes, pods, last: RefCell::default() }
     }
 
-    /// Cores and bytes; `None` if nobody knows both of all containers that are reported.
+    /// Cores and bytes; `None` unless both are known of all its containers.
     pub fn of(&self, pod: &PlacedPod) -> Option<Figures> {
         let node = pod.node.as_ref()?;
         let mut last = self.last.borrow_mut();
@@ -46,7 +46,12 @@ impl<'a> PodUses<'a> {
         if last.partly_known.contains(name.as_str()) {
             return None;
         }
-        last.pods.get(name.as_str()).or_else(|| last.workloads.get(&pod.shape.workload)).copied()
+        match last.pods.get(name.as_str()) {
+            // Of the others nothing was measured at all.
+            Some((_, containers)) if *containers < pod.shape.containers.len() => None,
+            Some((uses, _)) => Some(*uses),
+            None => last.workloads.get(&pod.shape.workload).copied(),
+        }
     }
 
     fn of_node(&self, node: &Arc<str>) -> OfNode {
@@ -72,7 +77,9 @@ impl<'a> PodUses<'a> {
                 let of_one = 1.0 / f64::from(replicas.unwrap_or(1).max(1));
                 found.workloads.entry(container.workload.clone()).or_default().add(uses, of_one);
             } else {
-                found.pods.entry(Arc::clone(&container.pod)).or_default().add(uses, 1.0);
+                let (sum, containers) = found.pods.entry(Arc::clone(&container.pod)).or_default();
+                sum.add(uses, 1.0);
+                *containers += 1;
             }
         }
         found.workloads.retain(|workload, _| !found.partly_known_workloads.contains(workload));

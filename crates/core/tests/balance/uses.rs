@@ -18,6 +18,8 @@ fn containers_add_up_to_pods() {
         pod["metadata"]["name"] = json!(name);
         PlacedPod::read(&pod, &world.objects).unwrap()
     };
+    let two = pod("n1", "two", &json!({"spec": {"containers": [{"name": "app"}, {"name": "new"}]}}));
+    let two = PlacedPod::read(&two, &world.objects).unwrap();
     let pods = [
         read("n1", "web-1", "web"),
         read("n4", "web-2", "web"),
@@ -27,6 +29,7 @@ fn containers_add_up_to_pods() {
         read("gone", "lost-1", "lost"),
         read("n1", "half-1", "half"),
         read("n1", "part-1", "part"),
+        two,
     ];
     let container = |of: &PlacedPod, pod: &str, cpu: Option<f64>, memory: Option<f64>| {
         let mut local = ByResource::default();
@@ -51,6 +54,7 @@ fn containers_add_up_to_pods() {
         container(&pods[4], "shop/job-1", None, None),
         container(&pods[6], "shop/half-1", Some(0.1), Some(0.1)),
         container(&pods[6], "shop/half-1", Some(0.1), None),
+        container(&pods[8], "shop/two", Some(0.1), Some(0.1)),
         container(&pods[7], "", None, Some(0.1)),
         container(&pods[7], "", Some(0.1), Some(0.1)),
         container(&pods[5], "shop/lost-1", Some(0.1), Some(0.1)),
@@ -81,6 +85,7 @@ fn containers_add_up_to_pods() {
         ("a node that nobody knows", None),
         ("the memory of one container is not known", None),
         ("the CPU of one of the workload's is not known", None),
+        ("of one of its containers nothing is known", None),
     ];
     for (pod, (rule, expected)) in pods.iter().zip(expected) {
         let found = uses.of(pod);
