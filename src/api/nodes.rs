@@ -11,7 +11,11 @@ pub(super) fn answer(placement: Option<&PlacementState>) -> Answer {
         let message = "this replica does not know the load of nodes; placement.enabled must be true";
         return Err((StatusCode::NOT_FOUND, message.to_owned()));
     };
-    let report = state.decide_at_leisure(now(), NodesReport::of);
+    answer_at(state, now())
+}
+
+fn answer_at(state: &PlacementState, now: i64) -> Answer {
+    let report = state.decide_at_leisure(now, NodesReport::of);
     serde_json::to_string(&report).map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 
@@ -52,7 +56,7 @@ mod tests {
         let nodes = [(Arc::from("n1"), load)].into();
         state.load.store(Arc::new(LoadSnapshot { nodes, taken: 2_000_000_000 }));
 
-        let answer: Value = serde_json::from_str(&answer(Some(&state)).unwrap()).unwrap();
+        let answer: Value = serde_json::from_str(&answer_at(&state, 3_000_000_000).unwrap()).unwrap();
         assert_eq!(answer["taken"], "1970-01-01T00:00:02Z");
         assert_eq!(
             answer["nodes"],
@@ -66,5 +70,24 @@ mod tests {
                 "capacity": {"cpu": "8", "memory": "34359738368"},
             }])
         );
+    }
+    /// Nobody has read the source since, or the exporter of the node is dead.
+    #[test]
+    fn of_a_node_with_stale_load_nothing_is_told() {
+        let mut means = ByMetric::default();
+        means.set(Metric::Cpu, Some(0.25));
+        let second = 1_000_000_000;
+        let load = |sampled: i64| NodeLoad { means: vec![means.clone()], sampled, ..NodeLoad::default() };
+        let state = PlacementState::new(Settings::default(), Arc::default());
+        let nodes = [("fresh", 301), ("stale", 300)].map(|(name, at)| (Arc::from(name), load(at * second)));
+        state.load.store(Arc::new(LoadSnapshot { nodes: nodes.into(), taken: 301 * second }));
+
+        let answer: Value = serde_json::from_str(&answer_at(&state, 601 * second).unwrap()).unwrap();
+        let [fresh, stale] = answer["nodes"].as_array().unwrap().as_slice() else { panic!("{answer}") };
+        assert_eq!(fresh["sampled"], "1970-01-01T00:05:01Z");
+        assert_eq!(fresh["load"], json!({"cpu": {"15m": 0.25}}));
+        assert_eq!((&stale["sampled"], &stale["U"]), (&Value::Null, &Value::Null), "{stale}");
+        assert_eq!((&stale["load"], &stale["metrics"]), (&json!({}), &json!({})), "{stale}");
+        assert_eq!(stale["score"], fresh["score"], "the median of the others");
     }
 }

@@ -32,8 +32,12 @@ fn on() -> Settings {
 }
 
 fn ours() -> Vec<Value> {
+    weighing(50)
+}
+
+fn weighing(weight: u8) -> Vec<Value> {
     let term = |operator: &str, class: &str| {
-        json!({"weight": 50, "preference": {"matchExpressions": [
+        json!({"weight": weight, "preference": {"matchExpressions": [
             {"key": "plimsoll.dev/load-class", "operator": operator, "values": [class]}]}})
     };
     vec![term("In", "low"), term("NotIn", "high")]
@@ -98,6 +102,36 @@ fn terms_are_added_behind_those_that_are_there() {
         let again = judge(&patched, &wanted(), &on());
         assert_eq!(again.answer.patch, vec![], "{rule}: not twice");
         assert!(!again.load_class, "{rule}");
+    }
+}
+
+#[test]
+fn what_the_author_prefers_comes_first() {
+    for (rule, weights, ours) in [
+        ("the greatest", &[100][..], 50),
+        ("both together as much as it", &[40], 20),
+        ("the heaviest counts", &[3, 61, 7], 30),
+        ("at least 1", &[2], 1),
+        ("at least 1, even so", &[1, 1], 1),
+        ("no weight that there is", &[0], 50),
+        ("nor that", &[1000], 50),
+    ] {
+        let mut pod = plain();
+        let terms: Vec<Value> = weights
+            .iter()
+            .map(|weight| {
+                json!({"weight": weight, "preference": {"matchExpressions": [
+                    {"key": "zone", "operator": "In", "values": [weight.to_string()]}]}})
+            })
+            .collect();
+        pod["spec"]["affinity"] =
+            json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}});
+        let decision = judge(&pod, &wanted(), &on());
+        assert_eq!((decision.self_check.clone(), decision.load_class), (None, true), "{rule}");
+        let patched = apply(&pod, &decision);
+        let expected: Vec<_> = terms.into_iter().chain(weighing(ours)).collect();
+        assert_eq!(patched.pointer(PREFERRED), Some(&Value::Array(expected)), "{rule}");
+        assert_eq!(judge(&patched, &wanted(), &on()).answer.patch, vec![], "{rule}: not twice");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::keys;
 use plimsoll_core::objects::Node;
 use plimsoll_core::placement::{
-    ClassChange, CraneValues, CraneWritten, LoadClass, View, class_changes, crane_annotations, crane_is_due,
+    ClassChange, ClassRounds, CraneValues, CraneWritten, LoadClass, View, crane_annotations, crane_is_due,
     crane_values, usages,
 };
 use serde_json::{Map, Value, json};
@@ -26,17 +26,18 @@ pub(super) struct Patch {
     pub(super) metadata: Map<String, Value>,
 }
 
-/// What was written, as far as it decides what is written next.
+/// What was seen and written, as far as it decides what is written next.
 #[derive(Debug)]
 pub(super) struct Rounds {
     options: Options,
+    classes: ClassRounds,
     /// What Crane was told, by node and its uid. The leader before us told it too, which is not known.
     told: HashMap<(String, String), CraneWritten>,
 }
 
 impl Rounds {
     pub(super) fn new(options: Options) -> Self {
-        Self { options, told: HashMap::new() }
+        Self { options, classes: ClassRounds::default(), told: HashMap::new() }
     }
 
     /// What is to be written now, by name of the node.
@@ -44,7 +45,7 @@ impl Rounds {
         let (classes, crane) = state.decide(now, |view| {
             let classes = self.options.classes.map(|bounds| {
                 let usage = usage_by_node(view);
-                class_changes(view.objects, |node| usage.get(node).copied(), &bounds)
+                self.classes.next(view.objects, |node| usage.get(node).copied(), &bounds)
             });
             let crane = self.options.crane.map(|_| crane_by_node(view));
             (classes.unwrap_or_default(), crane.unwrap_or_default())
@@ -56,16 +57,18 @@ impl Rounds {
             patch.metadata.insert("labels".to_owned(), json!({ keys::LOAD_CLASS: value }));
             patch.class = Some(class);
         }
-        let nodes: HashSet<_> = crane.iter().map(|(node, _)| key(node)).collect();
+        let nodes: HashSet<_> = crane.iter().map(|(node, ..)| key(node)).collect();
         self.told.retain(|told, _| nodes.contains(told));
-        for (node, values) in crane {
-            if !crane_is_due(&values, self.told.get(&key(&node)), now) {
+        for (node, values, sampled) in crane {
+            if !crane_is_due(&values, self.told.get(&key(&node)), sampled) {
                 continue;
             }
-            let annotations = crane_annotations(&values, now, self.options.crane.unwrap_or(0));
+            // Crane goes by the age of what was measured, not of what was written. Its clock may be behind the exporter's.
+            let at = sampled.min(now);
+            let annotations = crane_annotations(&values, at, self.options.crane.unwrap_or(0));
             let patch = of_node(&mut patches, &node);
             patch.metadata.insert("annotations".to_owned(), json!(annotations));
-            patch.crane = Some(CraneWritten { values, at: now });
+            patch.crane = Some(CraneWritten { values, sampled });
         }
         patches.into_values().collect()
     }
@@ -100,8 +103,8 @@ fn usage_by_node(view: &View<'_>) -> HashMap<String, f64> {
     known.filter_map(|(node, usage)| Some((node.name.clone(), usage?.usage))).collect()
 }
 
-/// What Crane is to read of the nodes that have a load.
-fn crane_by_node(view: &View<'_>) -> Vec<(Arc<Node>, CraneValues)> {
+/// What Crane is to read of the nodes that have a load, and when that was measured.
+fn crane_by_node(view: &View<'_>) -> Vec<(Arc<Node>, CraneValues, i64)> {
     let hot_spot = &view.settings.hot_spot;
     let window = hot_spot.window.saturating_mul(1_000_000_000);
     view.objects
@@ -110,7 +113,7 @@ fn crane_by_node(view: &View<'_>) -> Vec<(Arc<Node>, CraneValues)> {
             let load = view.measured(&node.name)?;
             let bindings = view.placed.on(&node.name).map_or(0, |on| on.bindings(view.now, window));
             let hot = bindings.checked_div(hot_spot.bindings).unwrap_or(0);
-            Some((Arc::clone(node), crane_values(load, &view.settings.load, hot)))
+            Some((Arc::clone(node), crane_values(load, &view.settings.load, hot), load.sampled))
         })
         .collect()
 }
@@ -157,7 +160,8 @@ mod tests {
                 for metric in [Metric::Cpu, Metric::Memory, Metric::Disk, Metric::Load] {
                     means.set(metric, Some(*usage));
                 }
-                load.nodes.insert((*name).into(), NodeLoad { means: vec![means; 3], ..NodeLoad::default() });
+                let load_of_it = NodeLoad { means: vec![means; 3], sampled: NOW, ..NodeLoad::default() };
+                load.nodes.insert((*name).into(), load_of_it);
             }
         }
         let objects = Arc::new(arc_swap::ArcSwap::from_pointee(objects));
@@ -173,6 +177,16 @@ mod tests {
             .collect()
     }
 
+    /// The nodes are measured anew at that time.
+    fn measured(state: &PlacementState, at: i64) {
+        let mut load = LoadSnapshot::clone(&state.load.load());
+        load.taken = at;
+        load.nodes.values_mut().for_each(|node| node.sampled = at);
+        state.load.store(Arc::new(load));
+    }
+
+    const MINUTE: i64 = 60_000_000_000;
+
     #[test]
     fn labels_follow_the_load() {
         let nodes = [
@@ -183,9 +197,31 @@ mod tests {
             ("e", Some("mid"), None),
             ("f", None, None),
         ];
-        let patches = Rounds::new(options(true, false)).next(&state(&nodes), NOW);
-        assert_eq!(labels(&patches), [("a", json!("low")), ("c", json!("high")), ("e", Value::Null)]);
-        assert!(patches.iter().all(|patch| patch.crane.is_none() && patch.metadata.len() == 1));
+        let (a, c, e) = (("a", json!("low")), ("c", json!("high")), ("e", Value::Null));
+        let state = state(&nodes);
+        let mut rounds = Rounds::new(options(true, false));
+        for (round, expected) in
+            [vec![a.clone()], vec![a.clone(), c.clone()], vec![a, c, e]].into_iter().enumerate()
+        {
+            let patches = rounds.next(&state, NOW);
+            assert_eq!(labels(&patches), expected, "round {round}");
+            assert!(patches.iter().all(|patch| patch.crane.is_none() && patch.metadata.len() == 1));
+        }
+    }
+
+    #[test]
+    fn while_the_source_is_away_labels_stay() {
+        let state = state(&[("a", Some("low"), Some(0.2)), ("b", Some("mid"), Some(0.6))]);
+        let mut rounds = Rounds::new(options(true, true));
+        rounds.next(&state, NOW);
+        let labels_at = |rounds: &mut Rounds, minute: i64| {
+            let patches = rounds.next(&state, NOW + minute * MINUTE);
+            patches.iter().filter(|patch| patch.class.is_some()).count()
+        };
+        assert!((1..30).all(|minute| labels_at(&mut rounds, minute) == 0), "whatever becomes old");
+        let empty = LoadSnapshot { taken: NOW + 30 * MINUTE, ..LoadSnapshot::default() };
+        state.load.store(Arc::new(empty));
+        assert!((30..40).all(|minute| labels_at(&mut rounds, minute) == 0), "an answer without nodes");
     }
 
     #[test]
@@ -210,9 +246,24 @@ mod tests {
         let mut patches = rounds.next(&state, NOW);
         assert_eq!(names(&patches), ["a", "b"]);
         rounds.written(patches.remove(0));
-        let minute = 60_000_000_000;
-        assert_eq!(names(&rounds.next(&state, NOW + minute)), ["b"], "it was not written");
-        assert_eq!(names(&rounds.next(&state, NOW + 3 * minute)), ["a", "b"], "it gets old");
+        measured(&state, NOW + MINUTE);
+        assert_eq!(names(&rounds.next(&state, NOW + MINUTE)), ["b"], "it was not written");
+        measured(&state, NOW + 3 * MINUTE);
+        assert_eq!(names(&rounds.next(&state, NOW + 3 * MINUTE)), ["a", "b"], "it gets old");
+    }
+
+    #[test]
+    fn crane_is_told_when_it_was_measured() {
+        let state = state(&[("a", None, Some(0.2))]);
+        let mut rounds = Rounds::new(options(false, true));
+        let time = |patches: &[Patch]| patches[0].metadata["annotations"]["cpu_usage_avg_1h"].clone();
+        let mut patches = rounds.next(&state, NOW + 2 * MINUTE);
+        assert_eq!(time(&patches), "0.20000,2026-03-01T18:00:00Z", "not when it is written");
+        rounds.written(patches.remove(0));
+        assert_eq!(rounds.next(&state, NOW + 4 * MINUTE), [], "no newer sample: Crane sees that it gets old");
+        measured(&state, NOW + 5 * MINUTE);
+        let patches = rounds.next(&state, NOW + 4 * MINUTE);
+        assert_eq!(time(&patches), "0.20000,2026-03-01T18:04:00Z", "not of the future");
     }
 
     #[test]

@@ -85,14 +85,26 @@ fn is_of_daemon_set(pod: &Pruned<'_>) -> bool {
     })
 }
 
-/// The terms: 100 for a node of class `low`, 50 for one that is neither `low` nor `high`, nothing for `high`.
-fn terms() -> [Value; 2] {
+/// The greatest weight that a term may have.
+const GREATEST: i64 = 100;
+
+/// The terms, beside those that are there: together [`GREATEST`] for a node of class `low`, half of it for one that is
+/// neither `low` nor `high`, nothing for `high`. What the author wishes comes first: where terms are there, both together
+/// weigh at most as much as the heaviest of these, but each at least 1.
+fn terms(known: &[Json<'_>]) -> [Value; 2] {
+    let heaviest = known.iter().filter_map(weight).max().unwrap_or(GREATEST);
+    let weight = (heaviest / 2).max(1);
     let term = |operator: &str, class: &str| {
-        json!({"weight": 50, "preference": {"matchExpressions": [
+        json!({"weight": weight, "preference": {"matchExpressions": [
             {"key": keys::LOAD_CLASS, "operator": operator, "values": [class]},
         ]}})
     };
     [term("In", "low"), term("NotIn", "high")]
+}
+
+fn weight(term: &Json<'_>) -> Option<i64> {
+    let Json::Number(number) = term.get("weight")? else { return None };
+    number.as_i64().filter(|weight| (1..=GREATEST).contains(weight))
 }
 
 /// What makes a pod prefer nodes by their load; nothing if it says something about their class already, which it does
@@ -114,7 +126,7 @@ fn prefer(pod: &Json<'_>) -> Result<Option<Operation>, SelfCheckError> {
         if known.iter().any(is_about_load) {
             return Ok(None);
         }
-        let all: Vec<Value> = known.iter().map(Json::to_value).chain(terms()).collect();
+        let all: Vec<Value> = known.iter().map(Json::to_value).chain(terms(known)).collect();
         return Ok(Some(Operation::Add { path: pointer(&PREFERRED), value: all.into() }));
     }
     if present == 0 || !matches!(at, Json::Object(_)) {
@@ -122,7 +134,8 @@ fn prefer(pod: &Json<'_>) -> Result<Option<Operation>, SelfCheckError> {
     }
     // What is missing is added whole, from the inside out.
     let missing = PREFERRED.get(present + 1..).unwrap_or_default();
-    let value = missing.iter().rev().fold(Value::from(terms().to_vec()), |value, key| json!({*key: value}));
+    let value =
+        missing.iter().rev().fold(Value::from(terms(&[]).to_vec()), |value, key| json!({*key: value}));
     let path = present_path.iter().chain(PREFERRED.get(present)).copied().collect::<Vec<_>>();
     Ok(Some(Operation::Add { path: pointer(&path), value }))
 }
@@ -154,20 +167,21 @@ fn check(before: &Pruned<'_>, operation: &Operation) -> Result<(), SelfCheckErro
         let affinity = pod.0.get("spec")?.get("affinity")?.get("nodeAffinity")?;
         affinity.get(REQUIRED).map(Json::to_value)
     };
-    let mut expected = preferred(before);
-    expected.extend(terms());
+    let known = preferred(before);
+    let expected: Vec<Value> = known.iter().map(Json::to_value).chain(terms(known)).collect();
     let settled = prefer(&after.0).is_ok_and(|more| more.is_none());
-    if settled && preferred(&after) == expected && required(before) == required(&after) {
+    let added = preferred(&after).iter().map(Json::to_value).collect::<Vec<_>>();
+    if settled && added == expected && required(before) == required(&after) {
         Ok(())
     } else {
         Err(SelfCheckError::Differs(PREFERRED.join(".")))
     }
 }
 
-fn preferred(pod: &Pruned<'_>) -> Vec<Value> {
+fn preferred<'a, 'b>(pod: &'b Pruned<'a>) -> &'b [Json<'a>] {
     let found = PREFERRED.iter().try_fold(&pod.0, |at, key| at.get(key));
     match found {
-        Some(Json::List(terms)) => terms.iter().map(Json::to_value).collect(),
-        _ => Vec::new(),
+        Some(Json::List(terms)) => terms,
+        _ => &[],
     }
 }

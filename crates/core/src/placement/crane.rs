@@ -25,8 +25,8 @@ pub type CraneValues = BTreeMap<String, f64>;
 pub struct CraneWritten {
     /// By key.
     pub values: CraneValues,
-    /// When, in nanoseconds since 1970.
-    pub at: i64,
+    /// The time of the sample that they are of, in nanoseconds since 1970.
+    pub sampled: i64,
 }
 
 /// The values for a node: the mean of each metric over each window, and how often so many pods as cost nothing were
@@ -52,23 +52,27 @@ const fn name(metric: Metric) -> &'static str {
     }
 }
 
-/// Whether values have to be written: there are others, one has changed, or the last ones get old.
-pub fn crane_is_due(values: &CraneValues, written: Option<&CraneWritten>, now: i64) -> bool {
+/// Whether values of a sample of that time (nanoseconds since 1970) have to be written: there are others, one has changed,
+/// or the last ones get old. Without a newer sample there is nothing to say: Crane is to see that they get old.
+pub fn crane_is_due(values: &CraneValues, written: Option<&CraneWritten>, sampled: i64) -> bool {
     let Some(written) = written else { return true };
+    if sampled <= written.sampled {
+        return false;
+    }
     let same = |key: &String, value: f64| {
         written.values.get(key).is_some_and(|before| (before - value).abs() < LITTLE)
     };
-    now.saturating_sub(written.at) >= LONGEST
+    sampled.saturating_sub(written.sampled) >= LONGEST
         || values.len() != written.values.len()
         || values.iter().any(|(key, value)| !same(key, *value))
 }
 
-/// The annotations, as they are written at `now`, in nanoseconds since 1970, for a scheduler whose clock is so many
-/// seconds before UTC.
-pub fn crane_annotations(values: &CraneValues, now: i64, offset: i32) -> BTreeMap<String, String> {
+/// The annotations with values of the time `at`, in nanoseconds since 1970, for a scheduler whose clock is so many seconds
+/// before UTC.
+pub fn crane_annotations(values: &CraneValues, at: i64, offset: i32) -> BTreeMap<String, String> {
     let offset = Offset::from_seconds(offset).unwrap_or(Offset::UTC);
-    let now = Timestamp::from_nanosecond(now.into()).unwrap_or(Timestamp::UNIX_EPOCH);
-    let time = offset.to_datetime(now).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let at = Timestamp::from_nanosecond(at.into()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let time = offset.to_datetime(at).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     values
         .iter()
         .map(|(key, value)| {

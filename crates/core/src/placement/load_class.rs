@@ -1,5 +1,6 @@
 //! How loaded a node is, in one word: for clusters whose scheduler cannot be asked to look at anything but labels.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,22 +84,84 @@ pub struct ClassChange {
     pub class: Option<LoadClass>,
 }
 
-/// The labels that are not as they should be, by name of the node; `usage` is that of the node of a name. A node of whose load nothing is known has none.
-pub fn class_changes(
-    objects: &Objects,
-    usage: impl Fn(&str) -> Option<f64>,
-    bounds: &ClassBounds,
-) -> Vec<ClassChange> {
-    let mut changes: Vec<_> = objects
-        .nodes()
-        .filter_map(|node| {
+/// In so many rounds in a row a node must be without load before its label is taken off.
+const MISSED: u32 = 3;
+
+/// Which labels are to be written, over the rounds in which nodes are looked at: a label is not worth much that changes with
+/// each of them.
+#[derive(Debug, Default)]
+pub struct ClassRounds {
+    /// By name and uid of the node.
+    seen: HashMap<(String, String), Seen>,
+}
+
+/// What the last rounds told about a node.
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// In the last round it was of this class.
+    Class(LoadClass),
+    /// In so many rounds it had no load.
+    Missing(u32),
+}
+
+impl ClassRounds {
+    /// A round: the labels that are to be written, by name of the node; `usage` is that of the node of a name.
+    ///
+    /// A node without a label gets one at once. Another class than the written one counts when two rounds in a row tell of
+    /// it; if they tell of different ones, by the one that both of them reach. The label is taken off a node that has been
+    /// without load for three rounds. Where no node has a load the source is away, and nothing is known: nothing is written,
+    /// and rounds are counted anew.
+    pub fn next(
+        &mut self,
+        objects: &Objects,
+        usage: impl Fn(&str) -> Option<f64>,
+        bounds: &ClassBounds,
+    ) -> Vec<ClassChange> {
+        let nodes: Vec<_> = objects.nodes().map(|node| (node, usage(&node.name))).collect();
+        let last = std::mem::take(&mut self.seen);
+        if nodes.iter().all(|(_, usage)| usage.is_none()) {
+            return Vec::new();
+        }
+        let mut changes = Vec::new();
+        for (node, usage) in nodes {
+            let key = (node.name.clone(), node.uid.clone());
+            let before = last.get(&key).copied();
             let written = node.labels.get(keys::LOAD_CLASS).map(String::as_str);
-            let before = written.and_then(LoadClass::from_name);
-            let class = usage(&node.name).map(|usage| bounds.class(usage, before));
-            let is_right = written == class.map(LoadClass::name);
-            (!is_right).then(|| ClassChange { node: Arc::clone(node), class })
-        })
-        .collect();
-    changes.sort_by(|left, right| left.node.name.cmp(&right.node.name));
-    changes
+            let labelled = written.and_then(LoadClass::from_name);
+            let (seen, wanted) = match usage {
+                Some(usage) => {
+                    let class = bounds.class(usage, labelled);
+                    (Seen::Class(class), Some(settled(class, before, labelled)))
+                }
+                None => {
+                    let missing = match before {
+                        Some(Seen::Missing(rounds)) => rounds.saturating_add(1),
+                        _ => 1,
+                    };
+                    // Until then it keeps what it has, be it a word of somebody else.
+                    if missing < MISSED {
+                        self.seen.insert(key, Seen::Missing(missing));
+                        continue;
+                    }
+                    (Seen::Missing(missing), None)
+                }
+            };
+            self.seen.insert(key, seen);
+            if written != wanted.map(LoadClass::name) {
+                changes.push(ClassChange { node: Arc::clone(node), class: wanted });
+            }
+        }
+        changes.sort_by(|left, right| left.node.name.cmp(&right.node.name));
+        changes
+    }
+}
+
+/// The class that this round and the last one agree upon, for a node that is labelled.
+fn settled(class: LoadClass, before: Option<Seen>, labelled: Option<LoadClass>) -> LoadClass {
+    let Some(labelled) = labelled else { return class };
+    match before {
+        Some(Seen::Class(last)) if class > labelled && last > labelled => class.min(last),
+        Some(Seen::Class(last)) if class < labelled && last < labelled => class.max(last),
+        _ => labelled,
+    }
 }

@@ -31,7 +31,7 @@ mod weights;
 pub use crane::{CraneValues, CraneWritten, crane_annotations, crane_is_due, crane_values};
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};
-pub use load_class::{ClassBounds, ClassChange, LoadClass, class_changes};
+pub use load_class::{ClassBounds, ClassChange, ClassRounds, LoadClass};
 pub use load_file::{LoadFile, workload_key};
 pub use mapping::{KnownNode, KnownNodes};
 pub use measured::{Measured, wanted_metrics};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::objects::{Fact, Node, Objects};
 use plimsoll_core::placement::{
-    ByMetric, ClassBounds, CraneWritten, LoadClass, LoadSettings, Metric, NodeLoad, class_changes,
+    ByMetric, ClassBounds, ClassRounds, CraneWritten, LoadClass, LoadSettings, Metric, NodeLoad,
     crane_annotations, crane_is_due, crane_values,
 };
 use proptest::prelude::*;
@@ -46,31 +46,142 @@ proptest! {
     }
 }
 
-#[test]
-fn only_labels_that_are_wrong_are_written() {
-    let mut objects = Objects::default();
-    let nodes = [
-        ("a", Some("low"), Some(0.1), None),
-        ("b", Some("low"), Some(0.6), Some(Some(LoadClass::Mid))),
-        ("c", Some("mid"), Some(0.46), None),
-        ("d", None, Some(0.9), Some(Some(LoadClass::High))),
-        ("e", Some("high"), None, Some(None)),
-        ("f", None, None, None),
-        ("g", Some("hot"), Some(0.46), Some(Some(LoadClass::Low))),
-        ("h", Some("HOT"), None, Some(None)),
-    ];
-    for (name, label, ..) in nodes {
-        let labels = label.map(|label| ("plimsoll.dev/load-class".to_owned(), label.to_owned()));
-        let node = Node { name: name.to_owned(), labels: labels.into_iter().collect(), ..Node::default() };
-        objects.put(Fact::Node(Arc::new(node)));
+/// What a node has, and what of it is known in a round.
+struct Labelled {
+    objects: Objects,
+    name: &'static str,
+}
+
+impl Labelled {
+    fn new(name: &'static str, label: Option<&str>) -> Self {
+        let mut labelled = Self { objects: Objects::default(), name };
+        labelled.put(label);
+        // Of this one the load is always known.
+        labelled.objects.put(Fact::Node(Arc::new(Node { name: "known".to_owned(), ..Node::default() })));
+        labelled
     }
-    let usage = |name: &str| nodes.iter().find(|node| node.0 == name).and_then(|node| node.2);
-    let changes: Vec<_> = class_changes(&objects, usage, &BOUNDS)
-        .into_iter()
-        .map(|change| (change.node.name.clone(), change.class))
-        .collect();
-    let expected: Vec<_> = nodes.iter().filter_map(|node| Some((node.0.to_owned(), node.3?))).collect();
-    assert_eq!(changes, expected);
+
+    fn put(&mut self, label: Option<&str>) {
+        let labels = label.map(|label| ("plimsoll.dev/load-class".to_owned(), label.to_owned()));
+        let node =
+            Node { name: self.name.to_owned(), labels: labels.into_iter().collect(), ..Node::default() };
+        self.objects.put(Fact::Node(Arc::new(node)));
+    }
+
+    /// A round: what is to be written on the node, if anything is.
+    fn round(&self, rounds: &mut ClassRounds, usage: Option<f64>) -> Option<Option<LoadClass>> {
+        let usage = |name: &str| if name == self.name { usage } else { Some(0.0) };
+        let changes = rounds.next(&self.objects, usage, &BOUNDS);
+        changes.iter().find(|change| change.node.name == self.name).map(|change| change.class)
+    }
+}
+
+#[test]
+fn a_label_changes_when_two_rounds_agree() {
+    use LoadClass::{High, Low, Mid};
+    const KEPT: Option<Option<LoadClass>> = None;
+    let written = |class| Some(Some(class));
+    for (rule, label, seen) in [
+        ("none yet: at once", None, vec![(Some(0.1), written(Low))]),
+        ("a word of somebody else: at once", Some("hot"), vec![(Some(0.46), written(Low))]),
+        ("right as it is", Some("low"), vec![(Some(0.2), KEPT), (Some(0.2), KEPT)]),
+        ("the second round", Some("low"), vec![(Some(0.6), KEPT), (Some(0.6), written(Mid))]),
+        (
+            "and again until it is seen",
+            Some("low"),
+            vec![(Some(0.6), KEPT), (Some(0.6), written(Mid)), (Some(0.6), written(Mid))],
+        ),
+        ("a peak", Some("low"), vec![(Some(0.9), KEPT), (Some(0.2), KEPT), (Some(0.9), KEPT)]),
+        (
+            "back in between",
+            Some("low"),
+            vec![(Some(0.6), KEPT), (Some(0.4), KEPT), (Some(0.6), KEPT), (Some(0.6), written(Mid))],
+        ),
+        ("what both reach", Some("low"), vec![(Some(0.6), KEPT), (Some(0.9), written(Mid))]),
+        (
+            "what both reach, the other way round",
+            Some("low"),
+            vec![(Some(0.9), KEPT), (Some(0.6), written(Mid))],
+        ),
+        (
+            "falling",
+            Some("high"),
+            vec![
+                (Some(0.1), KEPT),
+                (Some(0.6), written(Mid)),
+                (Some(0.1), written(Mid)),
+                (Some(0.1), written(Low)),
+            ],
+        ),
+        ("within the hysteresis", Some("mid"), vec![(Some(0.46), KEPT), (Some(0.46), KEPT)]),
+        (
+            "up, and down",
+            Some("mid"),
+            vec![(Some(0.9), KEPT), (Some(0.1), KEPT), (Some(0.9), KEPT), (Some(0.9), written(High))],
+        ),
+        (
+            "a gap between the two",
+            Some("low"),
+            vec![(Some(0.6), KEPT), (None, KEPT), (Some(0.6), KEPT), (Some(0.6), written(Mid))],
+        ),
+    ] {
+        let node = Labelled::new("n", label);
+        let mut rounds = ClassRounds::default();
+        for (round, (usage, expected)) in seen.into_iter().enumerate() {
+            assert_eq!(node.round(&mut rounds, usage), expected, "{rule}: round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_label_is_taken_off_after_three_rounds_without_load() {
+    let taken_off = Some(None);
+    for (rule, label, seen) in [
+        ("the third", Some("high"), vec![(None, None), (None, None), (None, taken_off), (None, taken_off)]),
+        ("a word of somebody else", Some("HOT"), vec![(None, None), (None, None), (None, taken_off)]),
+        (
+            "not in a row",
+            Some("low"),
+            vec![(None, None), (None, None), (Some(0.1), None), (None, None), (None, None)],
+        ),
+        ("it has none", None, vec![(None, None), (None, None), (None, None), (None, None)]),
+    ] {
+        let node = Labelled::new("n", label);
+        let mut rounds = ClassRounds::default();
+        for (round, (usage, expected)) in seen.into_iter().enumerate() {
+            assert_eq!(node.round(&mut rounds, usage), expected, "{rule}: round {round}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_while_the_source_is_away() {
+    let mut node = Labelled::new("n", Some("high"));
+    let mut rounds = ClassRounds::default();
+    assert_eq!(node.round(&mut rounds, None), None);
+    assert_eq!(node.round(&mut rounds, None), None);
+    for _ in 0..10 {
+        assert_eq!(rounds.next(&node.objects, |_| None, &BOUNDS), vec![], "of no node anything is known");
+    }
+    assert_eq!(node.round(&mut rounds, None), None, "counted anew");
+    assert_eq!(node.round(&mut rounds, None), None);
+    assert_eq!(node.round(&mut rounds, None), Some(None));
+    node.put(None);
+    assert_eq!(node.round(&mut rounds, Some(0.1)), Some(Some(LoadClass::Low)), "and back at once");
+}
+
+#[test]
+fn a_node_that_is_another_one_now_is_counted_anew() {
+    let mut objects = Objects::default();
+    let mut put = |uid: &str| {
+        let labels = [("plimsoll.dev/load-class".to_owned(), "low".to_owned())].into();
+        let node = Node { name: "n".to_owned(), uid: uid.to_owned(), labels, ..Node::default() };
+        objects.put(Fact::Node(Arc::new(node)));
+        objects.clone()
+    };
+    let mut rounds = ClassRounds::default();
+    let mut round = |objects: &Objects| rounds.next(objects, |_| Some(0.9), &BOUNDS).len();
+    assert_eq!([round(&put("a")), round(&put("b")), round(&put("b"))], [0, 0, 1]);
 }
 
 fn load() -> NodeLoad {
@@ -111,10 +222,12 @@ fn annotations_are_written_when_they_must_be() {
         load.means[1].set(Metric::Cpu, Some(cpu));
         crane_values(&load, &LoadSettings::default(), hot)
     };
-    let written = CraneWritten { values: values(0.7, 0), at: NOW };
+    let written = CraneWritten { values: values(0.7, 0), sampled: NOW };
     let gone = crane_values(&NodeLoad::default(), &LoadSettings::default(), 0);
     for (rule, values, before, after, due) in [
         ("never written", values(0.7, 0), None, 0, true),
+        ("no newer sample", values(0.9, 9), Some(&written), 0, false),
+        ("an older one, of another exporter", values(0.9, 9), Some(&written), -60, false),
         ("the same", values(0.7, 0), Some(&written), 60, false),
         ("a little", values(0.709, 0), Some(&written), 60, false),
         ("enough", values(0.711, 0), Some(&written), 60, true),
