@@ -32,6 +32,7 @@ fn defaults() {
     assert!(!placement.enabled && !placement.leads() && !placement.publishes());
     assert!(!placement.balance.enabled && placement.balance.dry_run);
     assert_eq!(placement.client_auth, ClientAuth::Required);
+    assert_eq!(placement.address.unwrap().port(), 8444);
     assert_eq!(placement.load.source, LoadSource::Prometheus);
     assert_eq!(placement.load.node_labels, ["node", "nodename", "instance"]);
     assert!(placement.usage.queries.disk.is_some());
@@ -100,6 +101,20 @@ fn the_prometheus_of_the_recommender_is_taken_with_its_credentials() {
 }
 
 #[test]
+fn without_an_address_nobody_is_served_and_nobody_has_to_be_known() {
+    const ON: &str = "enabled: true, load: {source: MetricsServer}";
+    for (rule, address) in [("null", "null"), ("empty", "''")] {
+        let config = load_yaml(&format!("placement: {{{ON}, address: {address}, clientAuth: Required}}"));
+        let placement = config.unwrap().placement;
+        assert_eq!((placement.address, placement.client_ca), (None, None), "{rule}");
+    }
+    let environment = [("ENABLED", "true"), ("ADDRESS", ""), ("LOAD__SOURCE", "MetricsServer")]
+        .map(|(name, value)| (format!("PLIMSOLL_PLACEMENT__{name}"), value.to_owned()));
+    let loaded = load(&Sources { environment: environment.into(), ..Sources::default() }).unwrap();
+    assert_eq!(loaded.config.placement.address, None, "from the environment");
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     const ON: &str = "enabled: true, clientAuth: None, load: {source: MetricsServer}";
     for (rule, inner, path, part) in [
@@ -111,6 +126,7 @@ fn what_is_wrong_is_named() {
             "load.prometheus.address",
             "recommender.prometheus.address is null",
         ),
+        ("no address", &format!("{ON}, address: nowhere"), "address", "not an address"),
         ("port of another", &format!("{ON}, address: '0.0.0.0:8443'"), "address", "server.address too"),
         ("certificate alone", "certificate: a", "key", "placement.certificate"),
         ("key alone", "key: a", "certificate", "placement.key"),

@@ -9,7 +9,7 @@
     reason = "all of this file is a test; reading a JSON value that is not there gives null"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -376,38 +376,123 @@ fn rights_of_placement_are_those_in_use() {
     }
 }
 
-/// Whether the way in which the components turn placement on is one that works.
-#[test]
-fn the_components_turn_placement_on() {
-    let mut environment = Vec::new();
-    for name in ["placement", "load-class", "balance"] {
+/// The placement settings that these components make in this order: of one variable the last counts.
+fn placement_of(components: &[&str]) -> plimsoll::config::Placement {
+    let mut variables = BTreeMap::new();
+    for name in components {
         let deployment = component(name, "Deployment")[0].clone();
         let env = deployment["spec"]["template"]["spec"]["containers"][0]["env"].clone();
         for variable in env.as_array().unwrap() {
             let text = |key: &str| variable[key].as_str().unwrap().to_owned();
-            environment.push((text("name"), text("value")));
+            variables.insert(text("name"), text("value"));
         }
     }
-    let sources = plimsoll::config::Sources { environment, ..Default::default() };
-    let placement = plimsoll::config::load(&sources).unwrap().config.placement;
-    assert!(placement.enabled && placement.load_class.enabled && placement.balance.enabled);
-    assert!(placement.balance.dry_run, "nothing is evicted as shipped");
-    let deployment = component("placement", "Deployment")[0].clone();
+    let sources =
+        plimsoll::config::Sources { environment: variables.into_iter().collect(), ..Default::default() };
+    plimsoll::config::load(&sources).unwrap_or_else(|error| panic!("{components:?}: {error}")).config.placement
+}
+
+/// Whether the way in which the components turn placement on is one that works.
+#[test]
+fn the_components_turn_placement_on() {
+    for (rule, components, listens) in [
+        ("a scheduler asks", &["placement", "extender"][..], true),
+        ("none can be configured", &["placement", "load-class"], false),
+        ("pods are moved after the fact", &["placement", "balance"], false),
+        ("all of it", &["placement", "extender", "load-class", "balance"], true),
+    ] {
+        let placement = placement_of(components);
+        assert!(placement.enabled, "{rule}");
+        assert_eq!(placement.address.is_some(), listens, "{rule}");
+        assert_eq!(placement.client_ca.is_some(), listens, "{rule}");
+        assert_eq!(placement.load_class.enabled, components.contains(&"load-class"), "{rule}");
+        assert_eq!(placement.balance.enabled, components.contains(&"balance"), "{rule}");
+        assert!(placement.balance.dry_run, "nothing is evicted as shipped");
+    }
+    let overlay = &documents(&root().join("webhook-config/overlays/placement/kustomization.yaml"))[0];
+    assert_eq!(
+        overlay["components"],
+        json!(["../../components/placement", "../../components/extender"]),
+        "in the order in which the extender's address counts"
+    );
+}
+
+/// What a scheduler needs is in the component `extender`, and nowhere else.
+#[test]
+fn the_extender_is_apart() {
+    let deployment = component("extender", "Deployment")[0].clone();
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
+    let placement = placement_of(&["placement", "extender"]);
     let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
     assert!(placement.client_ca.unwrap().starts_with(mount));
     assert_eq!(pod["volumes"][0]["name"], container["volumeMounts"][0]["name"]);
-    let service = component("placement", "Service")[0].clone();
-    let policy = component("placement", "NetworkPolicy")[0].clone();
+    let service = component("extender", "Service")[0].clone();
+    let policy = component("extender", "NetworkPolicy")[0].clone();
     for (rule, got) in [
         ("container", &container["ports"][0]["containerPort"]),
         ("Service", &service["spec"]["ports"][0]["port"]),
         ("NetworkPolicy", &policy["spec"]["ingress"][0]["ports"][0]["port"]),
     ] {
-        assert_eq!(*got, json!(placement.address.port()), "{rule}");
+        assert_eq!(*got, json!(placement.address.unwrap().port()), "{rule}");
     }
     assert_eq!(service["spec"]["ports"][0]["targetPort"], container["ports"][0]["name"]);
+
+    for name in ["placement", "load-class", "balance"] {
+        let deployment = component(name, "Deployment")[0].clone();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        for (rule, got) in [
+            ("no port", &container["ports"]),
+            ("no file", &container["volumeMounts"]),
+            ("no object that somebody has to make before", &pod["volumes"]),
+        ] {
+            assert_eq!(*got, Value::Null, "{name}: {rule}");
+        }
+    }
+    let policy = component("placement", "NetworkPolicy")[0].clone();
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Egress"]), "it lets nobody in");
+}
+
+/// Components may be used together: what they bring has names of its own.
+#[test]
+fn components_do_not_get_in_each_others_way() {
+    let components = ["placement", "extender", "load-class", "balance", "quota", "hpa-shim", "enforce"];
+    let folder = |name: &str| root().join("webhook-config/components").join(name);
+    let resources = |folder: PathBuf| {
+        let kustomization = documents(&folder.join("kustomization.yaml"))[0].clone();
+        let files = kustomization["resources"].as_array().cloned().unwrap_or_default();
+        files.into_iter().flat_map(move |file| documents(&folder.join(file.as_str().unwrap())))
+    };
+    let mut objects = BTreeSet::new();
+    let folders = [root().join("webhook-config/base")].into_iter().chain(components.map(folder));
+    for object in folders.flat_map(resources) {
+        let name = [&object["kind"], &object["metadata"]["namespace"], &object["metadata"]["name"]];
+        assert!(objects.insert(name.map(ToString::to_string)), "{name:?} twice");
+    }
+    let patched = |kind: &str| {
+        let of_components = components.into_iter().flat_map(|name| {
+            let files = files().into_iter().filter(move |file| file.starts_with(folder(name)));
+            files.flat_map(|file| documents(&file))
+        });
+        let all: Vec<_> = base(kind).into_iter().chain(of_components).collect();
+        all.into_iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>()
+    };
+    let containers = patched("Deployment");
+    let containers = containers.iter().map(|object| &object["spec"]["template"]["spec"]["containers"][0]);
+    let services = patched("Service");
+    let services = services.iter().map(|object| &object["spec"]);
+    for (ports, number) in [
+        (containers.map(|container| &container["ports"]).collect::<Vec<_>>(), "containerPort"),
+        (services.map(|service| &service["ports"]).collect(), "port"),
+    ] {
+        for key in ["name", number] {
+            let mut seen = BTreeSet::new();
+            for port in ports.iter().filter_map(|ports| ports.as_array()).flatten() {
+                assert!(seen.insert(port[key].to_string()), "{} twice", port[key]);
+            }
+        }
+    }
 }
 
 /// What the aggregated API server calls is what its components grant; each is complete without the other.
@@ -629,6 +714,11 @@ mod snapshots {
     #[test]
     fn placement_with_all_of_it() {
         compare("tests/fixtures/kustomize/placement", "placement");
+    }
+
+    #[test]
+    fn placement_without_a_scheduler() {
+        compare("tests/fixtures/kustomize/load-class", "load-class");
     }
 
     #[test]

@@ -273,11 +273,10 @@ impl Config {
 impl Config {
     /// What placement needs of the other sections.
     fn check_placement(&self, check: &mut Check<'_>) {
-        let address = self.placement.address;
         let hpa_api = self.hpa.serves_metrics().then_some(("hpa.api.address", self.hpa.api.address));
         let others = [("server.address", self.server.address), ("probes.address", self.probes.address)];
-        if let Some((other, _)) =
-            others.into_iter().chain(hpa_api).find(|(_, other)| *other == address && address.port() != 0)
+        if let Some(address) = self.placement.address.filter(|address| address.port() != 0)
+            && let Some((other, _)) = others.into_iter().chain(hpa_api).find(|(_, other)| *other == address)
         {
             let message = format!("{address} is {other} too; give each listener an own port");
             check.refuse("placement.address", message);

@@ -18,9 +18,13 @@ const BODY_MEMORY: usize = 2 * BODY_BYTES;
 /// The longest a scheduler waits for its turn; it waits for 200 ms altogether, and then goes on without us.
 const QUEUE_DEADLINE: Duration = Duration::from_millis(100);
 
-/// Opens the listener and serves. The address that was bound.
-pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<SocketAddr, CliError> {
+/// Opens the listener and serves. The address that was bound; `None` where none is configured.
+pub(super) async fn start(
+    process: &Process,
+    state: &PlacementState,
+) -> Result<Option<SocketAddr>, CliError> {
     let Process { config, readiness, metrics, shutdown, tasks, .. } = process;
+    let Some(address) = config.placement.address else { return Ok(None) };
     let tls = tls(config)?;
     let certificates = CertificateStore::open_for(tls, wall_clock(), metrics.extender_listener().clone())
         .map_err(|error| CliError::Usage(format!("placement: {error}")))?;
@@ -31,7 +35,7 @@ pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<S
     }
     let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
     tasks.spawn("certificates of the extender", polling);
-    let (listener, address) = bind(config.placement.address).await?;
+    let (listener, address) = bind(address).await?;
     let of_admission = server_options(config);
     let options = ServerOptions {
         address,
@@ -53,7 +57,7 @@ pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<S
             Err(error) => tracing::error!(%error, "the extender cannot serve"),
         }
     });
-    Ok(address)
+    Ok(Some(address))
 }
 
 fn tls(config: &Config) -> Result<TlsOptions, CliError> {

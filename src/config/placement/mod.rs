@@ -20,17 +20,18 @@ use super::units::duration_text;
 /// Where pods are placed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
-    /// Whether pods and nodes are watched, load is read, and the extender is served.
+    /// Whether pods and nodes are watched, load is read, and the extender is served if it has an address.
     pub enabled: bool,
-    /// Where the extender listens.
-    pub address: SocketAddr,
+    /// Where the extender listens; absent: nowhere, as where no scheduler can be configured.
+    pub address: Option<SocketAddr>,
     /// File of its certificate chain, PEM; `None`: that of `tls.certificate`.
     pub certificate: Option<PathBuf>,
     /// File of its private key, PEM; given together with [`certificate`](Self::certificate).
     pub key: Option<PathBuf>,
     /// Whether callers show a certificate.
     pub client_auth: ClientAuth,
-    /// File of the CA certificates that theirs must lead to, PEM; present unless `client_auth` is `None`.
+    /// File of the CA certificates that theirs must lead to, PEM; present if the extender listens, unless
+    /// `client_auth` is `None`.
     pub client_ca: Option<PathBuf>,
     /// How nodes are scored. But for the windows, a changed file takes effect at once.
     pub settings: Settings,
@@ -125,6 +126,8 @@ pub struct UsageQueries {
     pub total_bandwidth: Option<String>,
     /// Bytes that a node can store.
     pub total_disk: Option<String>,
+    /// The share of a node's file systems that is free.
+    pub idle_disk: Option<String>,
 }
 
 /// The label that tells how loaded a node is.
@@ -168,9 +171,11 @@ impl Placement {
                 }
             }
         }
-        if self.enabled && self.client_auth != ClientAuth::None && self.client_ca.is_none() {
+        let listens = self.enabled && self.address.is_some();
+        if listens && self.client_auth != ClientAuth::None && self.client_ca.is_none() {
             let message = format!(
-                "is needed because placement.clientAuth is {:?}; give a file with the CA certificates of the schedulers",
+                "is needed because placement.clientAuth is {:?}; give a file with the CA certificates of the schedulers, \
+                 or empty placement.address where no scheduler asks",
                 self.client_auth
             );
             check.refuse("placement.clientCa", message);
@@ -252,7 +257,7 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawPlacement) -> Placement {
     let noted = check.count_noted();
     let mut placement = Placement {
         enabled: check.flag("placement.enabled", &raw.enabled),
-        address: check.address("placement.address", &raw.address),
+        address: check.optional("placement.address", &raw.address, Check::address),
         certificate: check.optional("placement.certificate", &raw.certificate, Check::file),
         key: check.optional("placement.key", &raw.key, Check::file),
         client_auth: check.choice(
@@ -372,6 +377,7 @@ fn usage(check: &mut Check<'_>, raw: &RawPlacementUsage) -> WhatContainersUse {
             disk: check.optional(&path("disk"), &queries.disk, Check::text),
             total_bandwidth: check.optional(&path("totalBandwidth"), &queries.total_bandwidth, Check::text),
             total_disk: check.optional(&path("totalDisk"), &queries.total_disk, Check::text),
+            idle_disk: check.optional(&path("idleDisk"), &queries.idle_disk, Check::text),
         },
     }
 }

@@ -22,8 +22,9 @@ use super::server::Server;
 use super::world::SCENARIO;
 use super::{World, until};
 
-const COMPONENTS: [&str; 3] = [
+const COMPONENTS: [&str; 4] = [
     "webhook-config/components/placement",
+    "webhook-config/components/extender",
     "webhook-config/components/load-class",
     "webhook-config/components/balance",
 ];
