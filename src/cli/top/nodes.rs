@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     match args.sort {
         Order::Usage => report.nodes.sort_by_cached_key(|node| (Reverse(rank(node.usage)), by_name(node))),
         Order::Score => {
-            report.nodes.sort_by_cached_key(|node| (Reverse(rank(Some(node.score))), by_name(node)))
+            report.nodes.sort_by_cached_key(|node| (Reverse(rank(Some(node.score))), by_name(node)));
         }
         Order::Name => report.nodes.sort_by_cached_key(by_name),
     }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_comes_last() {
-        let mut values = vec![Some(0.5), None, Some(0.9), Some(f64::NAN), Some(0.0)];
+        let mut values = [Some(0.5), None, Some(0.9), Some(f64::NAN), Some(0.0)];
         values.sort_by_key(|value| Reverse(rank(*value)));
         assert_eq!(values[..3], [Some(0.9), Some(0.5), Some(0.0)]);
     }

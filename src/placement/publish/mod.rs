@@ -111,7 +111,7 @@ impl Publisher {
             Err(_) => WriteResult::Failure,
         };
         for (kind, has) in
-            [(NodeWrite::Label, patch.class.is_some()), (NodeWrite::Annotations, patch.crane.is_some())]
+            [(NodeWrite::Label, patch.has_label), (NodeWrite::Annotations, patch.crane.is_some())]
         {
             if has {
                 self.metrics.placement_node_write(kind, result);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::keys;
 use plimsoll_core::objects::Node;
 use plimsoll_core::placement::{
-    ClassChange, ClassRounds, CraneValues, CraneWritten, LoadClass, View, crane_annotations, crane_is_due,
+    ClassChange, ClassRounds, CraneValues, CraneWritten, View, crane_annotations, crane_is_due,
     crane_values, usages,
 };
 use serde_json::{Map, Value, json};
@@ -18,8 +18,8 @@ use crate::placement::PlacementState;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Patch {
     pub(super) node: Arc<Node>,
-    /// The class that it is to have, if that is new; within, `None` takes the label off.
-    pub(super) class: Option<Option<LoadClass>>,
+    /// Whether its label is in it: to be set, or taken off.
+    pub(super) has_label: bool,
     /// What Crane is to read, if it has to be written.
     pub(super) crane: Option<CraneWritten>,
     /// The metadata of a merge patch.
@@ -55,7 +55,7 @@ impl Rounds {
             let patch = of_node(&mut patches, &node);
             let value = class.map_or(Value::Null, |class| class.name().into());
             patch.metadata.insert("labels".to_owned(), json!({ keys::LOAD_CLASS: value }));
-            patch.class = Some(class);
+            patch.has_label = true;
         }
         let nodes: HashSet<_> = crane.iter().map(|(node, ..)| key(node)).collect();
         self.told.retain(|told, _| nodes.contains(told));
@@ -88,7 +88,7 @@ fn key(node: &Node) -> (String, String) {
 fn of_node<'a>(patches: &'a mut BTreeMap<String, Patch>, node: &Arc<Node>) -> &'a mut Patch {
     patches.entry(node.name.clone()).or_insert_with(|| Patch {
         node: Arc::clone(node),
-        class: None,
+        has_label: false,
         crane: None,
         metadata: Map::new(),
     })
