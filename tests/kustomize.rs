@@ -389,7 +389,10 @@ fn placement_of(components: &[&str]) -> plimsoll::config::Placement {
     }
     let sources =
         plimsoll::config::Sources { environment: variables.into_iter().collect(), ..Default::default() };
-    plimsoll::config::load(&sources).unwrap_or_else(|error| panic!("{components:?}: {error}")).config.placement
+    plimsoll::config::load(&sources)
+        .unwrap_or_else(|error| panic!("{components:?}: {error}"))
+        .config
+        .placement
 }
 
 /// Whether the way in which the components turn placement on is one that works.

@@ -19,10 +19,7 @@ const BODY_MEMORY: usize = 2 * BODY_BYTES;
 const QUEUE_DEADLINE: Duration = Duration::from_millis(100);
 
 /// Opens the listener and serves. The address that was bound; `None` where none is configured.
-pub(super) async fn start(
-    process: &Process,
-    state: &PlacementState,
-) -> Result<Option<SocketAddr>, CliError> {
+pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<Option<SocketAddr>, CliError> {
     let Process { config, readiness, metrics, shutdown, tasks, .. } = process;
     let Some(address) = config.placement.address else { return Ok(None) };
     let tls = tls(config)?;

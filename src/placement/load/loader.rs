@@ -135,7 +135,8 @@ impl Loader {
         for (window, metric) in &look.missing {
             missing.entry(Arc::clone(window)).or_default().push(*metric);
         }
-        let named = |metrics: &[Metric]| metrics.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ");
+        let named =
+            |metrics: &[Metric]| metrics.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ");
         for window in &settings.load.windows {
             let name = &window.name;
             let of_window = missing.get(name).map(Vec::as_slice).unwrap_or_default();

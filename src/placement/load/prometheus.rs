@@ -137,10 +137,11 @@ impl PrometheusLoad {
     /// The means of which there is no answer, or an empty one.
     fn missing(&self, now: i64, settings: &Settings, questions: &[Asked]) -> Vec<(Arc<str>, Metric)> {
         let is_missing = |asked: &Asked| self.known(asked, now).is_none_or(|(_, values)| values.is_empty());
-        let means = questions.iter().filter(|asked| is_missing(asked)).filter_map(|asked| match asked.question {
-            Question::Mean(metric, seconds) => Some((metric, seconds)),
-            Question::Time | Question::Total(_) | Question::Idle(_) => None,
-        });
+        let means =
+            questions.iter().filter(|asked| is_missing(asked)).filter_map(|asked| match asked.question {
+                Question::Mean(metric, seconds) => Some((metric, seconds)),
+                Question::Time | Question::Total(_) | Question::Idle(_) => None,
+            });
         let named = |(metric, seconds)| {
             let window = settings.load.windows.iter().find(|window| window.seconds == seconds)?;
             Some((Arc::clone(&window.name), metric))
@@ -243,9 +244,8 @@ impl PrometheusLoad {
         dropped: &mut Dropped,
     ) -> LoadSnapshot {
         let maximum_age = nanos(self.options.maximum_age);
-        let known = |question: Question| {
-            self.known(questions.iter().find(|asked| asked.question == question)?, now)
-        };
+        let known =
+            |question: Question| self.known(questions.iter().find(|asked| asked.question == question)?, now);
         let mut assumed = NodeTimes::default();
         if self.options.queries.time.is_none() {
             for (at, values) in questions.iter().filter_map(|asked| self.known(asked, now)) {

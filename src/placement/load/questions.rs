@@ -96,7 +96,8 @@ fn stagger(all: &mut [Asked]) {
     let periods: Vec<Duration> = all.iter().map(|asked| asked.period).collect();
     for (index, asked) in all.iter_mut().enumerate() {
         let of = |periods: &[Duration]| {
-            u32::try_from(periods.iter().filter(|period| **period == asked.period).count()).unwrap_or(u32::MAX)
+            u32::try_from(periods.iter().filter(|period| **period == asked.period).count())
+                .unwrap_or(u32::MAX)
         };
         asked.offset = asked.period * of(periods.get(..index).unwrap_or_default()) / of(&periods).max(1);
     }
@@ -135,8 +136,11 @@ mod tests {
         assert_eq!(period(Question::Mean(Metric::Cpu, 900)), 30, "at each look");
         assert_eq!(period(Question::Mean(Metric::Disk, 3_600)), 60);
         assert_eq!(period(Question::Mean(Metric::Load, 86_400)), 900, "a day changes slowly");
-        let offsets: Vec<_> =
-            all.iter().filter(|asked| asked.period.as_secs() == 900).map(|asked| asked.offset.as_secs()).collect();
+        let offsets: Vec<_> = all
+            .iter()
+            .filter(|asked| asked.period.as_secs() == 900)
+            .map(|asked| asked.offset.as_secs())
+            .collect();
         assert_eq!(offsets, [0, 225, 450, 675], "not all at once");
         assert_eq!(period(Question::Total(NodeResource::Disk)), 300);
         assert!(all.iter().all(|asked| !asked.text.contains('$')), "{all:?}");

@@ -154,7 +154,10 @@ mod tests {
         );
         means.push(1_310 * SECOND, [Some(0.8), None]);
         let [cpu, memory] = means.means(1_310 * SECOND).last().unwrap();
-        assert!((cpu.unwrap() - 0.5).abs() < 1e-12, "half of the long one was seen, and nothing is out of it");
+        assert!(
+            (cpu.unwrap() - 0.5).abs() < 1e-12,
+            "half of the long one was seen, and nothing is out of it"
+        );
         assert_eq!(memory, None, "of memory not");
         assert_eq!(means.means(3_000 * SECOND).last(), Some([None, None]), "all is out");
         assert_eq!(means.last(), Some(1_310 * SECOND));
@@ -171,7 +174,12 @@ mod tests {
             ("half", every(0, 500, 10).collect(), true, true),
             ("as far apart as may be", every(0, 540, 60).collect(), true, true),
             ("a hole does not count", vec![0, 490, 550], true, false),
-            ("it is filled after the hole", every(0, 300, 10).chain(every(600, 800, 10)).collect(), true, true),
+            (
+                "it is filled after the hole",
+                every(0, 300, 10).chain(every(600, 800, 10)).collect(),
+                true,
+                true,
+            ),
         ] {
             let mut means = RunningMeans::new([1_000, 100], 60 * SECOND);
             let mut last = 0;
@@ -179,7 +187,8 @@ mod tests {
                 last = (10_000 + at) * SECOND;
                 means.push(last, [Some(0.5), Some(0.5)]);
             }
-            let found: Vec<_> = means.means(last).map(|[cpu, memory]| (cpu.is_some(), memory.is_some())).collect();
+            let found: Vec<_> =
+                means.means(last).map(|[cpu, memory]| (cpu.is_some(), memory.is_some())).collect();
             assert_eq!(found, [(long, long), (short, short)], "{rule}");
         }
     }
