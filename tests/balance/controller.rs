@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::fake::FakeApi;
 use super::support::{
-    LEASE, MEMO, Running, config, events, eventually, evicted, evictions, lease, pod, state,
+    LEASE, MEMO, Running, config, events, eventually, evicted, evictions, keep_measuring, known, lease, pod,
+    state,
 };
 
 /// An API server that knows a lease of ours.
@@ -165,14 +166,12 @@ async fn a_dry_run_asks_whether_a_budget_allows_it() {
 #[tokio::test]
 async fn evictions_can_be_stopped_at_any_time() {
     let fake = api();
-    let stopped = Balance { dry_run: true, ..config() };
-    let running = Running::start(&fake, state(&two()), config());
-    eventually("one was evicted", || evicted(&fake).len() == 1).await;
-    running.config.store(Arc::new(Balance { threshold: 1.0, ..stopped.clone() }));
-    running.told("balanced").await;
-    assert_eq!(running.rounds.json()["dryRun"], true);
-    running.config.store(Arc::new(stopped));
+    let running = Running::start(&fake, state(&two()), Balance { evictions_per_hour: 1, ..config() });
+    running.told("capped").await;
+    running.config.store(Arc::new(Balance { dry_run: true, ..config() }));
     running.told("no_candidate").await;
+    assert_eq!(running.rounds.json()["dryRun"], true);
+    assert!(evictions(&fake).len() > 1, "it is asked yet");
     for (index, call) in evictions(&fake).iter().enumerate() {
         let really = call.body["deleteOptions"]["dryRun"].is_null();
         assert_eq!(really, index == 0, "{call:?}");
@@ -292,9 +291,12 @@ async fn the_next_leader_keeps_to_the_pauses() {
 async fn what_the_last_leader_left_may_be_unreadable() {
     let fake = FakeApi::default();
     fake.put(LEASE, lease("a", Some("edited by hand")));
-    let running = Running::start(&fake, state(&two()), config());
+    let state = known(&two());
+    let load = Arc::clone(&state.load);
+    let running = Running::start(&fake, state, config());
     tokio::time::sleep(std::time::Duration::from_secs(3_599)).await;
     assert!(running.rounds.all().is_empty(), "until the hour of the cap is over");
+    keep_measuring(load);
     running.told("evict").await;
     running.end().await;
 }

@@ -42,7 +42,7 @@ pub(crate) fn config() -> Balance {
 
 /// Four nodes, n1 to n4, of which the first is too busy and the last has room; and these pods, with the cores that each
 /// uses, of which each has a twin elsewhere.
-pub(crate) fn state(pods: &[(Value, f64)]) -> PlacementState {
+pub(crate) fn known(pods: &[(Value, f64)]) -> PlacementState {
     let mut objects = Objects::default();
     let mut load = LoadSnapshot { taken: now(), ..LoadSnapshot::default() };
     for (name, busy) in [("n1", 0.80), ("n2", 0.50), ("n3", 0.50), ("n4", 0.20)] {
@@ -85,19 +85,28 @@ pub(crate) fn state(pods: &[(Value, f64)]) -> PlacementState {
     state.load.store(Arc::new(load));
     state.uses.store(Arc::new(ContainerUses { containers, taken: now() }));
     state.pods = PlacedPods::of(Placed::listed(placed));
-    // The load is measured again and again, and found to be the same.
-    let measured = Arc::clone(&state.load);
+    state
+}
+
+/// The same; the load is measured again and again, and found to be as it was.
+pub(crate) fn state(pods: &[(Value, f64)]) -> PlacementState {
+    let state = known(pods);
+    keep_measuring(Arc::clone(&state.load));
+    state
+}
+
+/// Gives all nodes newer samples again and again.
+pub(crate) fn keep_measuring(load: Arc<ArcSwap<LoadSnapshot>>) {
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let mut load = LoadSnapshot::clone(&measured.load());
-            for node in load.nodes.values_mut() {
+            let mut newer = LoadSnapshot::clone(&load.load());
+            for node in newer.nodes.values_mut() {
                 node.sampled += 1;
             }
-            measured.store(Arc::new(load));
+            load.store(Arc::new(newer));
         }
     });
-    state
 }
 
 /// A pod on n1 that has been there for an hour.

@@ -124,6 +124,9 @@ fn owners_keep_enough_ready_pods() {
     }
 }
 
+/// A candidate, the other pods of its workload, and how many of those are pending, not ready, and end.
+type Rows = Vec<(&'static str, Value, Vec<Value>, Option<(u32, u32, u32)>)>;
+
 #[test]
 fn a_workload_that_is_not_settled_is_left_alone() {
     let not_ready = || json!({"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}});
@@ -144,7 +147,6 @@ fn a_workload_that_is_not_settled_is_left_alone() {
         "labels": {"pod-template-hash": "5c4f8d"}}})
     };
     let set = || json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s", "controller": true}]}});
-    type Rows = Vec<(&'static str, Value, Vec<Value>, Option<(u32, u32, u32)>)>;
     let rows: Rows = vec![
         ("all are ready", set(), vec![set(), set()], None),
         (
