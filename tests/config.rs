@@ -613,6 +613,23 @@ fn what_needs_a_restart_stays_and_is_named() {
 }
 
 #[test]
+fn evictions_for_balance_are_stopped_by_a_reload() {
+    let of = |text: &str| format!("placement: {{balance: {{{text}}}}}\n");
+    let workspace = Workspace::new("config.yaml", &of("dryRun: false"));
+    let (mut watcher, receiver, _) = watch(&workspace);
+    workspace.write(&of("dryRun: true, interval: 10s, excludedNamespaces: [a], evictionsPerHour: 1"));
+    let Poll::Reloaded { changed, needs_restart } = watcher.poll_once() else { panic!("not taken over") };
+    let expected = ["dryRun", "evictionsPerHour", "excludedNamespaces"];
+    let expected = expected.map(|key| format!("placement.balance.{key}"));
+    let sorted: std::collections::BTreeSet<_> = changed.into_iter().collect();
+    assert_eq!(sorted.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(needs_restart, ["placement.balance.interval"]);
+    let balance = receiver.borrow().placement.balance.clone();
+    assert_eq!((balance.dry_run, balance.evictions_per_hour), (true, 1));
+    assert_eq!(balance.interval, Duration::from_secs(60));
+}
+
+#[test]
 fn a_mounted_config_map_is_followed() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();

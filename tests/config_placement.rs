@@ -179,6 +179,7 @@ fn what_is_wrong_is_named() {
         ("annotations alone", "craneAnnotations: true", "craneAnnotations", "needs placement.enabled"),
         ("balance alone", "balance: {enabled: true}", "balance.enabled", "needs placement.enabled"),
         ("threshold", "balance: {threshold: 10}", "balance.threshold", "0 to 1"),
+        ("more than is remembered", "balance: {evictionsPerHour: 501}", "balance.evictionsPerHour", "500"),
         ("no threshold", "balance: {threshold: 0}", "balance.threshold", "always be above it"),
         ("renewed too seldom", "renewInterval: 10s", "renewInterval", "cost the lease"),
         ("lease", "leaseDuration: 10500ms", "leaseDuration", "whole seconds"),

@@ -1,5 +1,6 @@
 //! Reads claims of pods and their volumes, a few in a round.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 const MOST: usize = 20;
 /// So many at once.
 const AT_ONCE: usize = 5;
+/// What could not be read, or is not bound yet, is tried again so much later: claims that were not read come first.
+const AGAIN: Duration = Duration::from_secs(300);
 /// What was read is believed for so long. A bound claim stays with its volume.
 const BELIEVED: Duration = Duration::from_secs(600);
 
@@ -25,6 +28,8 @@ pub struct ClaimReader {
     client: Client,
     known: Claims,
     since: Instant,
+    /// When the claims were read of which nobody could tell anything.
+    unknown: HashMap<(Arc<str>, Box<str>), Instant>,
 }
 
 impl std::fmt::Debug for ClaimReader {
@@ -36,16 +41,23 @@ impl std::fmt::Debug for ClaimReader {
 impl ClaimReader {
     /// Nothing was read yet.
     pub fn new(client: Client) -> Self {
-        Self { client, known: Claims::default(), since: Instant::now() }
+        Self { client, known: Claims::default(), since: Instant::now(), unknown: HashMap::new() }
     }
 
-    /// What is known. What nobody could tell before is forgotten, and all of it after a while.
+    /// What is known. What nobody could tell is forgotten after some minutes, and all of it after some more.
     pub fn known(&mut self) -> Claims {
         if self.since.elapsed() > BELIEVED {
-            self.known.clear();
+            self.known.retain(|_, claim| matches!(claim, Claim::Unknown(_)));
             self.since = Instant::now();
         }
-        self.known.retain(|_, claim| !matches!(claim, Claim::Unknown(_)));
+        let known = &mut self.known;
+        self.unknown.retain(|name, read| {
+            let stays = read.elapsed() <= AGAIN;
+            if !stays {
+                known.remove(name);
+            }
+            stays
+        });
         self.known.clone()
     }
 
@@ -63,7 +75,14 @@ impl ClaimReader {
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        self.known.extend(found);
+        for (name, claim) in found {
+            if let Claim::Unknown(_) = claim {
+                self.unknown.insert(name.clone(), Instant::now());
+            } else {
+                self.unknown.remove(&name);
+            }
+            self.known.insert(name, claim);
+        }
         self.known.clone()
     }
 }

@@ -1,10 +1,13 @@
 //! The rounds of the leader.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use kube::Client;
 use plimsoll_core::balance::{Claims, Move, NodeView, Round, State, Verdict};
+use plimsoll_core::placement::WorkloadKey;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +16,7 @@ use super::MANAGER;
 use super::claims::ClaimReader;
 use super::memory::{Memory, Remembered};
 use super::plan::{plan_by, settings};
+use super::refusals::Refusals;
 use super::report::{Outcome, Report};
 use super::rounds::Rounds;
 use crate::cluster::{Events, Evicted, EvictionMode, Evictor, News, reference};
@@ -24,12 +28,14 @@ use crate::placement::{PlacementState, now};
 const MOST_TRIES: usize = 5;
 /// When what the last leader has left cannot be read, it is tried again so much later.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The cap counts evictions of an hour.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What the controller needs of its process.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// Its settings.
-    pub config: config::Balance,
+    /// Its settings, as they are now: each round goes by the newest, and each eviction by the newest `dryRun`.
+    pub config: Arc<ArcSwap<config::Balance>>,
     /// Where the lease is.
     pub own_namespace: String,
     /// Who we are in the lease.
@@ -60,6 +66,7 @@ struct Controller {
     state: State,
     memory: Memory,
     claims: ClaimReader,
+    refusals: Refusals,
     evictor: Evictor,
     events: Events,
     cancelled: CancellationToken,
@@ -80,6 +87,7 @@ impl Controller {
         Self {
             memory: Memory::new(client.clone(), &parts.own_namespace, &parts.identity),
             claims: ClaimReader::new(client.clone()),
+            refusals: Refusals::default(),
             evictor: Evictor::new(client.clone(), MANAGER),
             events: Events::new(client, MANAGER),
             state: State::default(),
@@ -91,7 +99,7 @@ impl Controller {
 
     async fn run(&mut self) {
         self.remember().await;
-        let mut ticks = interval(self.parts.config.interval);
+        let mut ticks = interval(self.parts.config.load().interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -108,11 +116,11 @@ impl Controller {
                     return;
                 }
                 Ok(Remembered::Unreadable(why)) => {
-                    let pause = self.parts.config.cooldown;
+                    let pause = self.parts.config.load().cooldown.max(HOUR);
                     tracing::warn!(
                         why,
                         annotation = super::MEMO,
-                        "what the last leader has evicted cannot be read; waiting as long as a workload is left alone"
+                        "what the last leader has evicted cannot be read; waiting until all pauses and the hour of the cap are over"
                     );
                     sleep(pause).await;
                     return;
@@ -134,6 +142,13 @@ impl Controller {
             (round, seconds) = self.plan(known).await;
         }
         self.parts.metrics.balance_round(&round, seconds);
+        for past in &round.came_back {
+            tracing::info!(
+                workload = past.workload,
+                node = past.node,
+                "a pod of the workload came back to the node; its pause is twice as long"
+            );
+        }
         let mut report = Report::of(&round);
         self.state = std::mem::take(&mut round.state);
         if self.last == Some(report.verdict) {
@@ -158,7 +173,7 @@ impl Controller {
     /// Plans on a thread of its own: it takes a while, and others want to go on. Also how many seconds it took.
     async fn plan(&self, claims: Claims) -> (Round, f64) {
         let (placement, state) = (self.parts.placement.clone(), self.state.clone());
-        let settings = settings(&self.parts.config, placement.settings.load().flood.node_lost);
+        let settings = settings(&self.parts.config.load(), placement.settings.load().flood.node_lost);
         let planned = spawn_blocking(move || {
             let uses = placement.uses.load_full();
             let began = Instant::now();
@@ -181,16 +196,28 @@ impl Controller {
 
     /// Evicts the first of the candidates that can be.
     async fn act(&mut self, round: &Round, source: &NodeView, report: &mut Report) {
-        for (index, goes) in round.candidates.iter().take(MOST_TRIES).enumerate() {
-            if self.cancelled.is_cancelled() {
+        self.refusals.begin_round();
+        let mut refused: HashSet<&WorkloadKey> = HashSet::new();
+        let mut tries = 0;
+        for index in self.refusals.order(&round.candidates) {
+            let Some(goes) = round.candidates.get(index) else { continue };
+            // A budget that does not allow one pod of a workload does not allow the next one either.
+            if refused.contains(&goes.workload) {
+                continue;
+            }
+            if self.cancelled.is_cancelled() || tries == MOST_TRIES {
                 return;
             }
-            let (outcome, message, tried) = if self.parts.config.dry_run {
-                self.state.note(goes.past(&source.name, round.now, false));
-                (Outcome::WouldBeEvicted, None, Tried::Done)
+            tries += 1;
+            let (outcome, message, tried) = if self.parts.config.load().dry_run {
+                self.ask(round, source, goes).await
             } else {
                 self.evict(round, source, goes).await
             };
+            if outcome == Outcome::Refused {
+                self.refusals.note(&goes.workload);
+                refused.insert(&goes.workload);
+            }
             self.parts.metrics.balance_eviction(counted(outcome));
             self.tell(source, goes, outcome, message.as_deref()).await;
             report.note(index, outcome, message);
@@ -198,6 +225,29 @@ impl Controller {
                 return;
             }
         }
+    }
+
+    /// Asks whether a pod could be evicted, so that a dry run does not promise what a budget forbids.
+    async fn ask(
+        &mut self,
+        round: &Round,
+        source: &NodeView,
+        goes: &Move,
+    ) -> (Outcome, Option<String>, Tried) {
+        let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
+        let unknown = match self.evictor.evict(namespace, name, &goes.uid, EvictionMode::DryRun).await {
+            Evicted::Yes => None,
+            Evicted::Gone => return (Outcome::Gone, None, Tried::Done),
+            Evicted::Refused { message, may_not: false } => {
+                return (Outcome::Refused, Some(message), Tried::Next);
+            }
+            Evicted::Refused { message, may_not: true } => Some(message),
+            Evicted::Failed(error) => Some(error.to_string()),
+        };
+        self.state.note(goes.past(&source.name, round.now, false));
+        let message =
+            unknown.map(|why| format!("whether a PodDisruptionBudget allows it could not be asked: {why}"));
+        (Outcome::WouldBeEvicted, message, Tried::Done)
     }
 
     async fn evict(
@@ -208,7 +258,7 @@ impl Controller {
     ) -> (Outcome, Option<String>, Tried) {
         // Before it is done: the next leader must know of it, and nobody can write there who does not lead.
         self.state.note(goes.past(&source.name, round.now, true));
-        match self.memory.write(&self.state).await {
+        match self.memory.write(&self.state, round.now).await {
             Ok(true) => {}
             Ok(false) => {
                 self.state.take_back(&goes.workload);
@@ -230,7 +280,7 @@ impl Controller {
                 self.state.take_back(&goes.workload);
                 (Outcome::Gone, None, Tried::Done)
             }
-            Evicted::Refused { message } => {
+            Evicted::Refused { message, .. } => {
                 self.state.take_back(&goes.workload);
                 (Outcome::Refused, Some(message), Tried::Next)
             }

@@ -35,6 +35,19 @@ pub struct Report {
     /// Other nodes that are to be relieved, none of whose pods may go.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stuck: Vec<StuckNode>,
+    /// Evictions in vain: a pod of the workload came back to the node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub came_back: Vec<CameBack>,
+}
+
+/// A workload of which a pod came back to the node that one had left.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CameBack {
+    /// Namespace, kind and name.
+    pub workload: String,
+    /// The node.
+    pub node: String,
 }
 
 /// A node that is too busy, and none of its pods may go.
@@ -175,6 +188,11 @@ impl Report {
                     deviation: rounded(stuck.node.deviation),
                     spared: spared(&stuck.spared),
                 })
+                .collect(),
+            came_back: round
+                .came_back
+                .iter()
+                .map(|past| CameBack { workload: past.workload.clone(), node: past.node.clone() })
                 .collect(),
         }
     }

@@ -6,24 +6,25 @@ use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 
 use super::report::Report;
+use crate::config;
 
 /// So many rounds are kept.
 const KEPT: usize = 20;
 
 /// The last rounds. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Rounds {
     /// The newest first.
     reports: Arc<ArcSwap<Vec<Arc<Report>>>>,
     holder: Arc<ArcSwap<String>>,
     identity: Arc<str>,
-    dry_run: bool,
+    config: Arc<ArcSwap<config::Balance>>,
 }
 
 impl Rounds {
     /// None yet. `holder` says who leads, `identity` is who we are then.
-    pub fn new(holder: Arc<ArcSwap<String>>, identity: &str, dry_run: bool) -> Self {
-        Self { reports: Arc::default(), holder, identity: identity.into(), dry_run }
+    pub fn new(holder: Arc<ArcSwap<String>>, identity: &str, config: Arc<ArcSwap<config::Balance>>) -> Self {
+        Self { reports: Arc::default(), holder, identity: identity.into(), config }
     }
 
     /// Adds a round. Only the leader does.
@@ -54,7 +55,7 @@ impl Rounds {
         json!({
             "leads": leads,
             "leader": Some(holder.as_str()).filter(|holder| !holder.is_empty()),
-            "dryRun": self.dry_run,
+            "dryRun": self.config.load().dry_run,
             "rounds": reports,
         })
     }

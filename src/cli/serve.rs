@@ -197,6 +197,7 @@ async fn serve(
         settings: Arc::clone(&process.settings),
         snapshots: Arc::clone(snapshots),
         placement: placement.clone(),
+        balance: Arc::new(ArcSwap::from_pointee(config.placement.balance.clone())),
         standalone: args.standalone.is_some(),
         log,
     };
@@ -223,7 +224,7 @@ async fn serve(
         process.keep_autoscalers(client, &pods);
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
         if let Some(state) = &placement {
-            balance = placement::start(&process, client, state);
+            balance = placement::start(&process, client, state, &live.balance);
             extender_address = extender::start(&process, state).await?;
         }
     }
@@ -287,6 +288,7 @@ struct Live {
     settings: Arc<ArcSwap<Settings>>,
     snapshots: Arc<Snapshots>,
     placement: Option<PlacementState>,
+    balance: Arc<ArcSwap<config::Balance>>,
     standalone: bool,
     log: LogControl,
 }
@@ -301,6 +303,7 @@ impl Live {
             if let Some(placement) = &self.placement {
                 placement.settings.store(Arc::new(config.placement.settings.clone()));
             }
+            self.balance.store(Arc::new(config.placement.balance.clone()));
             if let Err(error) = self.log.set_level(&config.log.level) {
                 tracing::error!(%error, "the log level stays as it was");
             }

@@ -21,6 +21,8 @@ pub enum Evicted {
     Refused {
         /// As the API server says it.
         message: String,
+        /// Whether we have no right to evict; for a dry run then nothing is known of budgets.
+        may_not: bool,
     },
     /// Nobody knows whether it could be evicted.
     Failed(WriteError),
@@ -87,7 +89,7 @@ impl Evictor {
                 WriteError::NotFound { .. } | WriteError::Conflict { .. } | WriteError::AlreadyExists { .. },
             ) => Evicted::Gone,
             Err(WriteError::Unavailable { message, .. }) if is_budget(&message) => {
-                Evicted::Refused { message }
+                Evicted::Refused { message, may_not: false }
             }
             // Another webhook, or the API server, says no to this pod; perhaps not to the next one.
             Err(
@@ -96,7 +98,9 @@ impl Evictor {
                 | WriteError::NamespaceEnds { .. }),
             ) => {
                 tracing::warn!(%error, "an eviction was refused");
-                Evicted::Refused { message: error.to_string() }
+                // Webhooks refuse with the same status; these are the words of every authorizer.
+                let may_not = matches!(&error, WriteError::Forbidden { message, .. } if message.contains("cannot create resource"));
+                Evicted::Refused { message: error.to_string(), may_not }
             }
             Err(error) => Evicted::Failed(error),
         }

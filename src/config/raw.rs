@@ -334,6 +334,7 @@ section! {
         disk: (crate::placement::load::queries::CONTAINER_DISK),
         total_bandwidth: (crate::placement::load::queries::TOTAL_BANDWIDTH),
         total_disk: (crate::placement::load::queries::TOTAL_DISK),
+        idle_disk: (crate::placement::load::queries::IDLE_DISK),
     }
 }
 
@@ -352,7 +353,7 @@ section! {
     RawFlood {
         pending_pods: 100,
         window: "5m",
-        node_lost: "5m",
+        node_lost: "10m",
         form: "buffer",
     }
 }

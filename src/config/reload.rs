@@ -171,12 +171,16 @@ const TAKEN_OVER_PLACEMENT: [&str; 6] = [
     "placement.weights",
 ];
 /// Sections of which the same is true.
-const TAKEN_OVER_SECTIONS: [&str; 3] = ["placement.filter.", "placement.flood.", "placement.hotSpot."];
+const TAKEN_OVER_SECTIONS: [&str; 4] =
+    ["placement.balance.", "placement.filter.", "placement.flood.", "placement.hotSpot."];
+/// But not these of them: whether there are rounds, and when.
+const FIXED_IN_SECTIONS: [&str; 2] = ["placement.balance.enabled", "placement.balance.interval"];
 
 fn is_fixed_at_start(path: &str) -> bool {
     !(TAKEN_OVER.contains(&path)
         || TAKEN_OVER_PLACEMENT.contains(&path)
-        || TAKEN_OVER_SECTIONS.iter().any(|section| path.starts_with(section)))
+        || TAKEN_OVER_SECTIONS.iter().any(|section| path.starts_with(section))
+            && !FIXED_IN_SECTIONS.contains(&path))
 }
 
 /// Puts the values in force back in the place of those that need a restart, and checks the mixture: what was

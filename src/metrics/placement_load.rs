@@ -23,7 +23,7 @@ use super::{Metrics, saturate};
 const LOOK_BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// What is asked, by the names of settings, and of metrics-server.
-const QUERIES: [&str; 14] = [
+const QUERIES: [&str; 15] = [
     "cpu",
     "memory",
     "disk",
@@ -32,6 +32,7 @@ const QUERIES: [&str; 14] = [
     "time",
     "totalBandwidth",
     "totalDisk",
+    "idleDisk",
     "containerCpu",
     "containerMemory",
     "containerBandwidth",
@@ -59,6 +60,11 @@ struct StateLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WeightsLabel {
     of: WeightsOf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WindowLabel {
+    window: String,
 }
 
 /// When each source last answered, so that its age is that of the scrape.
@@ -91,6 +97,7 @@ pub(super) struct LoadFamilies {
     ages: LoadAges,
     looks: Family<OfLabel, Histogram, fn() -> Histogram>,
     nodes: Family<StateLabel, IntGauge>,
+    missing: Family<WindowLabel, IntGauge>,
     dropped: Family<ReasonLabel, Counter>,
     failures: Family<QueryLabel, Counter>,
     weights: Family<WeightsLabel, IntGauge>,
@@ -115,6 +122,11 @@ impl LoadFamilies {
         for &state in LoadState::ALL {
             nodes.get_or_create_owned(&StateLabel { state });
         }
+        let missing: Family<WindowLabel, IntGauge> = register(
+            r,
+            "placement_load_missing_means",
+            "Metrics of whose means over the window nothing is known, so that other windows count in their place",
+        );
         let dropped: Family<ReasonLabel, Counter> = register(
             r,
             "placement_load_samples_dropped",
@@ -133,7 +145,7 @@ impl LoadFamilies {
         for query in QUERIES {
             failures.get_or_create_owned(&QueryLabel { query });
         }
-        Self { ages, looks, nodes, dropped, failures, weights }
+        Self { ages, looks, nodes, missing, dropped, failures, weights }
     }
 }
 
@@ -154,6 +166,12 @@ impl Metrics {
         for (state, count) in [(LoadState::Fresh, fresh), (LoadState::Without, without)] {
             self.load.nodes.get_or_create(&StateLabel { state }).set(saturate(count));
         }
+    }
+
+    /// Notes of how many metrics no mean over a window is known.
+    pub fn load_window_missing(&self, window: &str, metrics: usize) {
+        let label = WindowLabel { window: window.to_owned() };
+        self.load.missing.get_or_create(&label).set(saturate(metrics));
     }
 
     /// Counts samples that are not used.

@@ -141,7 +141,7 @@ impl Room {
                             return Progress::PlanAgain;
                         }
                     }
-                    Evicted::Refused { message } => {
+                    Evicted::Refused { message, .. } => {
                         tracing::debug!(
                             namespace = &*pod.namespace,
                             pod = &*pod.name,

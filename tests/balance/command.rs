@@ -112,7 +112,7 @@ fn usage_of_the_load_file() {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(LOAD)).unwrap();
         serde_saphyr::from_str(&text).unwrap()
     };
-    load["usage"] = json!({"shop/ReplicaSet/web": [{"node": "n1", "local": {"cpu": 0.05}}]});
+    load["usage"] = json!({"shop/ReplicaSet/web": [{"node": "n1", "local": {"cpu": 0.05, "memory": 0.01}}]});
     std::fs::write(folder.path().join("load.json"), load.to_string()).unwrap();
     let (code, out, error) =
         run(folder.path(), &LOWER, &["--objects", "objects.json", "--load", "load.json", "-o", "yaml"]);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use plimsoll::balance::run::{lead, work};
 use plimsoll::balance::{PART, Parts, Rounds, balance};
 use plimsoll::cluster::{Leadership, LeadershipOptions};
@@ -34,9 +35,10 @@ impl Replica {
         let metrics = Arc::new(Metrics::new("test"));
         let client = fake.client_of(name);
         let leadership = Leadership::new(client.clone(), options, Arc::clone(&metrics));
-        let rounds = Rounds::new(leadership.holder(), name, false);
+        let config = Arc::new(ArcSwap::from_pointee(config()));
+        let rounds = Rounds::new(leadership.holder(), name, Arc::clone(&config));
         let parts = Parts {
-            config: config(),
+            config,
             own_namespace: "plimsoll-system".to_owned(),
             identity: name.to_owned(),
             placement: placement.clone(),

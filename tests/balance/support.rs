@@ -66,6 +66,7 @@ pub(crate) fn state(pods: &[(Value, f64)]) -> PlacementState {
         let read = PlacedPod::read(pod, &objects).unwrap();
         let mut local = ByResource::default();
         local.set(NodeResource::Cpu, Some(cores / 10.0));
+        local.set(NodeResource::Memory, Some(0.0));
         containers.push(ContainerUse {
             workload: read.shape.workload.clone(),
             pod: format!("{}/{}", read.namespace(), read.name).into(),
@@ -84,6 +85,18 @@ pub(crate) fn state(pods: &[(Value, f64)]) -> PlacementState {
     state.load.store(Arc::new(load));
     state.uses.store(Arc::new(ContainerUses { containers, taken: now() }));
     state.pods = PlacedPods::of(Placed::listed(placed));
+    // The load is measured again and again, and found to be the same.
+    let measured = Arc::clone(&state.load);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let mut load = LoadSnapshot::clone(&measured.load());
+            for node in load.nodes.values_mut() {
+                node.sampled += 1;
+            }
+            measured.store(Arc::new(load));
+        }
+    });
     state
 }
 
@@ -107,6 +120,7 @@ pub(crate) fn pod(name: &str, spec: &Value) -> Value {
 pub(crate) struct Running {
     pub(crate) fake: FakeApi,
     pub(crate) rounds: Rounds,
+    pub(crate) config: Arc<ArcSwap<Balance>>,
     pub(crate) metrics: Arc<Metrics>,
     cancel: CancellationToken,
     task: JoinHandle<()>,
@@ -117,9 +131,10 @@ impl Running {
     pub(crate) fn start(fake: &FakeApi, state: PlacementState, config: Balance) -> Self {
         let metrics = Arc::new(Metrics::new("test"));
         let holder = Arc::new(ArcSwap::from_pointee("a".to_owned()));
-        let rounds = Rounds::new(holder, "a", config.dry_run);
+        let config = Arc::new(ArcSwap::from_pointee(config));
+        let rounds = Rounds::new(holder, "a", Arc::clone(&config));
         let parts = Parts {
-            config,
+            config: Arc::clone(&config),
             own_namespace: "plimsoll-system".to_owned(),
             identity: "a".to_owned(),
             placement: state,
@@ -128,7 +143,7 @@ impl Running {
         };
         let cancel = CancellationToken::new();
         let task = tokio::spawn(balance(fake.client(), parts, cancel.clone()));
-        Self { fake: fake.clone(), rounds, metrics, cancel, task }
+        Self { fake: fake.clone(), rounds, config, metrics, cancel, task }
     }
 
     /// The newest round with this verdict, as the API tells it, as soon as there is one.

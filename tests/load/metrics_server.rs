@@ -62,8 +62,8 @@ async fn means_are_made_of_samples_since_the_start() {
     let mut world = World::new(&["n1", "n2"]).await;
     world.says(&[node("n1", 0, "1", "2G"), node("n2", -5, "2", "4G")]);
     world.loader.look(now(0)).await;
-    assert_eq!(world.mean("n1", 0, Metric::Cpu), Some(0.25));
-    assert_eq!(world.mean("n1", 2, Metric::Memory), Some(0.25), "filled as far as known");
+    assert_eq!(world.mean("n1", 0, Metric::Cpu), Some(0.25), "the shortest window is there at once");
+    assert_eq!(world.mean("n1", 2, Metric::Memory), None, "a sample is no day");
     assert_eq!(world.mean("n1", 0, Metric::Disk), None, "it does not tell");
     assert_eq!(world.state.load.load().nodes["n2"].sampled, now(0) - 5 * SECOND);
     world.loader.look(now(30)).await;
@@ -73,9 +73,56 @@ async fn means_are_made_of_samples_since_the_start() {
     world.says(&[node("n1", 1_000, "3", "2G")]);
     world.loader.look(now(1_000)).await;
     assert_eq!(world.mean("n1", 0, Metric::Cpu), Some(0.75), "the first ones are out of 15 minutes");
-    assert!((world.mean("n1", 1, Metric::Cpu).unwrap() - 1.75 / 3.0).abs() < 1e-12, "and not out of an hour");
     assert!(!world.state.load.load().nodes.contains_key("n2"), "too old");
     assert_eq!(counted(&world.metrics, "load_nodes{state=\"without\"}"), 1.0);
+}
+
+/// Three busy minutes after the start are no busy day.
+#[tokio::test]
+async fn a_window_is_filled_when_half_of_it_was_seen() {
+    let mut world = World::new(&["n1"]).await;
+    let mut filled = [None; 3];
+    for seconds in (0..=14 * 3_600).step_by(60) {
+        let cpu = if seconds < 180 { "4" } else { "1" };
+        world.says(&[node("n1", seconds, cpu, "2G")]);
+        world.loader.look(now(seconds)).await;
+        for (window, filled) in filled.iter_mut().enumerate() {
+            if world.mean("n1", window, Metric::Cpu).is_some() {
+                filled.get_or_insert(seconds);
+            }
+        }
+        let missing = counted(&world.metrics, "load_missing_means{window=\"1d\"}");
+        assert_eq!(missing, if filled[2].is_some() { 0.0 } else { 2.0 }, "after {seconds} s");
+    }
+    assert_eq!(filled, [Some(0), Some(1_800), Some(43_200)]);
+    let day = world.mean("n1", 2, Metric::Cpu).unwrap();
+    assert!((0.25..0.26).contains(&day), "{day}");
+}
+
+/// The time of an item is by the clock of its node.
+#[tokio::test]
+async fn a_node_whose_clock_is_wrong_is_fresh_when_its_time_moves() {
+    for (rule, first, second, at_first, then) in [
+        ("right", 0, 60, true, true),
+        ("six minutes behind", -360, -300, false, true),
+        ("six minutes ahead", 360, 420, false, true),
+        ("set back", 60, -1_000, true, true),
+        ("it stands still, and is old", -360, -360, false, false),
+    ] {
+        let mut world = World::new(&["n1"]).await;
+        let is_fresh = |world: &World| world.state.load.load().nodes.contains_key("n1");
+        world.says(&[node("n1", first, "1", "2G")]);
+        world.loader.look(now(0)).await;
+        assert_eq!(is_fresh(&world), at_first, "{rule}: at first");
+        world.says(&[node("n1", second, "1", "2G")]);
+        world.loader.look(now(60)).await;
+        assert_eq!(is_fresh(&world), then, "{rule}: then");
+        if then {
+            assert_eq!(world.state.load.load().nodes["n1"].sampled, now(60), "{rule}");
+            world.loader.look(now(361)).await;
+            assert!(!is_fresh(&world), "{rule}: it does not move any more");
+        }
+    }
 }
 
 #[tokio::test]

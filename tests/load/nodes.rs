@@ -1,9 +1,10 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::placement::load::{LoadOptions, LoadQueries};
 use plimsoll_core::placement::{LoadSettings, Metric, NodeResource, Settings};
 
-use crate::support::{SECOND, Server};
+use crate::support::{Reply, SECOND, Server};
 use crate::world::{Answers, World, exporters, now, objects, options, queries, series, vector};
 
 /// Answers each mean of `nodes`: 0.1 for CPU over the first window, and a hundredth more with each.
@@ -117,17 +118,88 @@ async fn long_windows_are_asked_for_less_often() {
     let mut world = World::new(&["n1"]).await;
     all_means(&world.answers, &["n1"]);
     world.answers.set_ages(&[("n1", 1.0)]);
-    let asked = |world: &World, query: &str| {
-        world.server.asked().iter().filter(|call| call.get("query") == query).count()
-    };
-    for look in 0..8 {
+    // An hour, and by how much each question is asked at most at one look after the first.
+    let mut days_at_once = 0;
+    for look in 0..120 {
+        let before = world.server.asked().len();
         world.look(30 * look).await;
+        let asked = world.server.asked();
+        let days = asked.iter().skip(before).filter(|call| call.get("query").ends_with(" 1d")).count();
+        if look == 0 {
+            assert_eq!(days, 4, "all is asked at the first look");
+        } else {
+            days_at_once = days_at_once.max(days);
+        }
     }
-    assert_eq!(asked(&world, "time"), 8);
-    assert_eq!(asked(&world, "cpu 15m"), 8);
-    assert_eq!(asked(&world, "cpu 1h"), 4);
-    assert_eq!(asked(&world, "cpu 1d"), 2);
+    assert_eq!(days_at_once, 1, "and then not all at once");
+    let asked = world.server.asked();
+    let count = |query: &str| asked.iter().filter(|call| call.get("query") == query).count();
+    // Periods begin by chance.
+    for (query, expected) in
+        [("time", 120..=120), ("cpu 15m", 120..=120), ("cpu 1h", 60..=61), ("cpu 1d", 4..=5)]
+    {
+        assert!(expected.contains(&count(query)), "{query}: {}", count(query));
+    }
     assert_eq!(world.mean("n1", 2, Metric::Cpu), Some(0.1 + 0.02), "the last answer counts meanwhile");
+}
+
+#[tokio::test]
+async fn a_window_without_an_answer_is_missing() {
+    let answers = Answers::default();
+    let (known, failing) = (answers.clone(), Arc::new(AtomicBool::new(false)));
+    let fails = Arc::clone(&failing);
+    let server = Server::start(move |asked| {
+        if asked.get("query") == "cpu 1d" && fails.load(Ordering::SeqCst) {
+            return Reply::status(422, "query processing would load too many samples into memory");
+        }
+        known.answer(asked)
+    })
+    .await;
+    let mut world = World::with(server, answers, &["n1"], options());
+    all_means(&world.answers, &["n1"]);
+    world.answers.set_ages(&[("n1", 1.0)]);
+    world.look(0).await;
+    let missing =
+        |world: &World, window: &str| world.counted(&format!("load_missing_means{{window=\"{window}\"}}"));
+    assert_eq!((missing(&world, "15m"), missing(&world, "1d")), (0.0, 0.0));
+    failing.store(true, Ordering::SeqCst);
+    // Twice a quarter of an hour, and five minutes.
+    for (seconds, expected, count) in [(1_000, true, 0.0), (2_090, true, 0.0), (2_110, false, 1.0)] {
+        world.look(seconds).await;
+        assert_eq!(world.mean("n1", 2, Metric::Cpu).is_some(), expected, "after {seconds} s");
+        assert_eq!(missing(&world, "1d"), count, "after {seconds} s");
+        assert!(world.mean("n1", 0, Metric::Cpu).is_some(), "the others are known");
+    }
+    assert_eq!(missing(&world, "15m"), 0.0);
+    failing.store(false, Ordering::SeqCst);
+    world.look(4_000).await;
+    assert_eq!(missing(&world, "1d"), 0.0, "it is back");
+    // Answers without any series are none either.
+    world.answers.set("disk 15m", vector(&[]));
+    world.look(4_030).await;
+    assert_eq!(missing(&world, "15m"), 1.0);
+}
+
+#[tokio::test]
+async fn free_disks_are_asked_for_where_workloads_have_weights() {
+    let answers = Answers::default();
+    let known = answers.clone();
+    let server = Server::start(move |asked| known.answer(asked)).await;
+    let queries = LoadQueries { idle_disk: Some("free".to_owned()), ..queries() };
+    let mut world = World::with(server, answers, &["n1", "n2", "n3"], LoadOptions { queries, ..options() });
+    let mut settings = Settings::default();
+    settings.policies.weights = 1.0;
+    world.state.settings.store(Arc::new(settings));
+    let all = [("n1", 0.1), ("n2", 0.1), ("n3", 0.1)];
+    world.answers.set("cpu 15m", exporters(&all));
+    world.answers.set("free", exporters(&[("n1", 0.75), ("n2", 1.2)]));
+    world.answers.set_ages(&[("n1", 1.0), ("n2", 1.0), ("n3", 1.0)]);
+    world.look(0).await;
+    for (rule, node, expected) in
+        [("told", "n1", Some(0.75)), ("more than there is", "n2", None), ("not told", "n3", None)]
+    {
+        assert_eq!(world.node(node).unwrap().idle.get(NodeResource::Disk), expected, "{rule}");
+    }
 }
 
 #[tokio::test]

@@ -109,7 +109,8 @@ async fn usage_becomes_shares_and_weights() {
     let answers = Answers::default();
     answers
         .set("cpu", vector(&[of("web-0", "app", "1"), of("web-0", "proxy", "0.5"), of("db-0", "app", "2")]));
-    answers.set("memory", vector(&[of("web-0", "app", "2e9"), of("db-0", "app", "8e9")]));
+    let memory = [of("web-0", "app", "2e9"), of("web-0", "proxy", "0"), of("db-0", "app", "8e9")];
+    answers.set("memory", vector(&memory));
     answers.set("bandwidth", vector(&[of("web-0", "", "5e8")]));
     answers.set("disk", vector(&[of("db-0", "app", "5e10")]));
     let server = serving(&answers).await;
@@ -121,7 +122,7 @@ async fn usage_becomes_shares_and_weights() {
         [
             ("shop/db-0/app".to_owned(), [Some(0.5), Some(1.0), None, Some(0.5)]),
             ("shop/web-0/app".to_owned(), [Some(0.25), Some(0.25), Some(0.5), None]),
-            ("shop/web-0/proxy".to_owned(), [Some(0.125), None, None, None]),
+            ("shop/web-0/proxy".to_owned(), [Some(0.125), Some(0.0), None, None]),
         ],
         "the network of a pod is its first container's"
     );
@@ -158,6 +159,7 @@ async fn samples_of_containers_that_are_not_used() {
         series(&[("pod", "web-0")], "1"),
     ]);
     answers.set("cpu", vector(&cpu));
+    answers.set("memory", vector(&[of("web-0", "app", "2e9")]));
     answers.set("bandwidth", vector(&[of("host-0", "", "9e8"), of("web-0", "", "1e8")]));
     let server = serving(&answers).await;
     let mut done = pod("done-0", "done", "n1", &Value::Null);
@@ -167,7 +169,7 @@ async fn samples_of_containers_that_are_not_used() {
     let state = state(vec![pod("web-0", "web", "n1", &Value::Null), done, waiting, host]);
     let metrics = Arc::new(Metrics::new("test"));
     learner(&server, &state, &metrics).look(now(0)).await;
-    assert_eq!(found(&state), [("shop/web-0/app".to_owned(), [Some(0.75), None, Some(0.1), None])]);
+    assert_eq!(found(&state), [("shop/web-0/app".to_owned(), [Some(0.75), Some(0.25), Some(0.1), None])]);
     for (reason, count) in [
         ("not_a_number", 2.0),
         ("negative", 1.0),
@@ -185,6 +187,7 @@ async fn labels_can_have_other_names() {
     let answers = Answers::default();
     let labels = [("ns", "shop"), ("exported_pod", "web-0"), ("c", "app"), ("pod", "prometheus-0")];
     answers.set("cpu", vector(&[series(&labels, "1")]));
+    answers.set("memory", vector(&[series(&labels, "2e9")]));
     let server = serving(&answers).await;
     let state = state(vec![pod("web-0", "web", "n1", &Value::Null)]);
     let endpoint = Endpoint { timeout: Duration::from_millis(500), ..Endpoint::new(server.url()) };
@@ -192,51 +195,123 @@ async fn labels_can_have_other_names() {
     let queries = UsageQueries { labels, ..queries() };
     let usage = Usage::prometheus(&endpoint, queries, Duration::from_secs(60)).unwrap();
     Learner::new(usage, state.clone(), Arc::new(Metrics::new("test"))).look(now(0)).await;
-    assert_eq!(found(&state), [("shop/web-0/app".to_owned(), [Some(0.25), None, None, None])]);
+    assert_eq!(found(&state), [("shop/web-0/app".to_owned(), [Some(0.25), Some(0.25), None, None])]);
 }
 
-#[tokio::test]
-async fn a_query_that_fails_does_not_tilt_the_weights() {
-    let answers = Answers::default();
-    answers.set("cpu", vector(&[of("web-0", "app", "1")]));
-    answers.set("memory", vector(&[of("web-0", "app", "2e9")]));
+/// Answers as they are set, but for one query while it is to fail.
+async fn failing_at(query: &'static str, answers: &Answers) -> (Server, Arc<AtomicBool>) {
     let (known, failing) = (answers.clone(), Arc::new(AtomicBool::new(false)));
     let fails = Arc::clone(&failing);
     let server = Server::start(move |asked| {
-        if asked.get("query") == "cpu" && fails.load(Ordering::SeqCst) {
+        if asked.get("query") == query && fails.load(Ordering::SeqCst) {
             return Reply::status(503, "down");
         }
         known.answer(asked)
     })
     .await;
+    (server, failing)
+}
+
+/// Memory is there with the first scrape, a rate of CPU with the second.
+#[tokio::test]
+async fn a_pod_that_is_known_in_part_is_not_believed() {
+    let both = ["app", "proxy"];
+    for (rule, cpu, memory, expected) in [
+        ("all is known", &both[..], &both[..], 2),
+        ("it has just come", &[], &both, 0),
+        ("one container was restarted", &both[1..], &both, 0),
+        ("no memory", &both, &[], 0),
+        ("a container of which nobody tells anything", &both[..1], &both[..1], 1),
+    ] {
+        let answers = Answers::default();
+        let told = |containers: &[&str], value: &str| {
+            let of_web = containers.iter().map(|container| of("web-0", container, value));
+            vector(&of_web.chain([of("db-0", "app", value)]).collect::<Vec<_>>())
+        };
+        answers.set("cpu", told(cpu, "3"));
+        answers.set("memory", told(memory, "2e9"));
+        let server = serving(&answers).await;
+        let state =
+            state(vec![pod("web-0", "web", "n1", &Value::Null), pod("db-0", "db", "n2", &Value::Null)]);
+        learner(&server, &state, &Arc::new(Metrics::new("test"))).look(now(0)).await;
+        let of_web = found(&state).iter().filter(|(name, _)| name.starts_with("shop/web-0/")).count();
+        assert_eq!(of_web, expected, "{rule}");
+        let weights = state.weights.load();
+        assert_eq!(weights.workloads.contains_key(&key("web")), expected > 0, "{rule}: what is learnt");
+        assert!(weights.workloads.contains_key(&key("db")), "{rule}: others are not concerned");
+    }
+}
+
+#[tokio::test]
+async fn what_containers_use_is_as_old_as_the_oldest_answer() {
+    let answers = Answers::default();
+    answers.set("cpu", vector(&[of("web-0", "app", "3")]));
+    answers.set("memory", vector(&[of("web-0", "app", "2e9")]));
+    let (server, failing) = failing_at("cpu", &answers).await;
     let state = state(vec![pod("web-0", "web", "n1", &Value::Null)]);
-    let metrics = Arc::new(Metrics::new("test"));
-    let mut learner = learner(&server, &state, &metrics);
-    let share = |state: &PlacementState| {
-        state.weights.load().workloads.get(&key("web")).map(|weights| weights.get(NodeResource::Cpu))
-    };
-    failing.store(true, Ordering::SeqCst);
-    learner.look(now(-600)).await;
-    assert_eq!(share(&state), None, "nothing is learnt while it may come back");
-    learner.look(now(-270)).await;
-    assert_eq!(share(&state), Some(0.0), "what nobody reports has no part");
-    failing.store(false, Ordering::SeqCst);
+    let mut learner = learner(&server, &state, &Arc::new(Metrics::new("test")));
     learner.look(now(0)).await;
-    assert_eq!(share(&state), Some(0.5));
+    assert_eq!((found(&state).len(), state.uses.load().taken), (1, now(0)));
     failing.store(true, Ordering::SeqCst);
-    learner.look(now(120)).await;
-    assert_eq!(share(&state), Some(0.5), "the last answer counts");
-    assert_eq!(counted(&metrics, "load_query_failures_total{query=\"containerCpu\"}"), 3.0);
-    learner.look(now(400)).await;
-    assert_eq!(share(&state), Some(0.5), "after five intervals nothing is learnt for a while");
-    learner.look(now(430)).await;
-    assert_eq!(share(&state), Some(0.0), "then it is learnt without");
+    learner.look(now(60)).await;
+    learner.look(now(240)).await;
+    assert_eq!((found(&state).len(), state.uses.load().taken), (1, now(0)), "CPU is of then");
+    learner.look(now(360)).await;
+    assert!(found(&state).is_empty(), "a pod of three cores does not count as one of none");
+    failing.store(false, Ordering::SeqCst);
+    learner.look(now(700)).await;
+    assert_eq!((found(&state).len(), state.uses.load().taken), (1, now(700)));
+}
+
+#[tokio::test]
+async fn a_query_that_fails_does_not_tilt_the_weights() {
+    for (query, counted_as, before, after) in [
+        ("disk", "containerDisk", Some(0.5), Some(0.5)),
+        // Without CPU nothing is learnt, and what was learnt stays.
+        ("cpu", "containerCpu", None, Some(1.0 / 3.0)),
+    ] {
+        let answers = Answers::default();
+        answers.set("cpu", vector(&[of("web-0", "app", "1")]));
+        answers.set("memory", vector(&[of("web-0", "app", "2e9")]));
+        answers.set("disk", vector(&[of("web-0", "app", "2.5e10")]));
+        let (server, failing) = failing_at(query, &answers).await;
+        let state = state(vec![pod("web-0", "web", "n1", &Value::Null)]);
+        let metrics = Arc::new(Metrics::new("test"));
+        let mut learner = learner(&server, &state, &metrics);
+        let check = |expected: Option<f64>, rule: &str| {
+            let weights = state.weights.load();
+            let found = weights.workloads.get(&key("web")).map(|weights| weights.get(NodeResource::Cpu));
+            let is_same = match (found, expected) {
+                (Some(found), Some(expected)) => (found - expected).abs() < 1e-12,
+                (found, expected) => found == expected,
+            };
+            assert!(is_same, "{query}: {rule}: {found:?} and not {expected:?}");
+        };
+        failing.store(true, Ordering::SeqCst);
+        learner.look(now(-600)).await;
+        check(None, "nothing is learnt while it may come back");
+        learner.look(now(-270)).await;
+        check(before, "what nobody reports has no part");
+        failing.store(false, Ordering::SeqCst);
+        learner.look(now(0)).await;
+        check(Some(1.0 / 3.0), "all is known");
+        failing.store(true, Ordering::SeqCst);
+        learner.look(now(120)).await;
+        check(Some(1.0 / 3.0), "the last answer counts");
+        let failures = format!("load_query_failures_total{{query=\"{counted_as}\"}}");
+        assert_eq!(counted(&metrics, &failures), 3.0);
+        learner.look(now(400)).await;
+        check(Some(1.0 / 3.0), "after five intervals nothing is learnt for a while");
+        learner.look(now(430)).await;
+        check(after, "then it is learnt without");
+    }
 }
 
 #[tokio::test]
 async fn nothing_answered_leaves_what_is_known() {
     let answers = Answers::default();
     answers.set("cpu", vector(&[of("web-0", "app", "1")]));
+    answers.set("memory", vector(&[of("web-0", "app", "0")]));
     let (known, failing) = (answers.clone(), Arc::new(AtomicBool::new(false)));
     let fails = Arc::clone(&failing);
     let server = Server::start(move |asked| {
@@ -257,6 +332,7 @@ async fn nothing_answered_leaves_what_is_known() {
 async fn what_was_learnt_before_a_restart_counts_until_it_is_measured() {
     let answers = Answers::default();
     answers.set("cpu", vector(&[of("web-0", "app", "1")]));
+    answers.set("memory", vector(&[of("web-0", "app", "0")]));
     let server = serving(&answers).await;
     let state = state(vec![pod("web-0", "web", "n1", &Value::Null), pod("db-0", "db", "n2", &Value::Null)]);
     let metrics = Arc::new(Metrics::new("test"));
@@ -305,6 +381,7 @@ async fn weights_come_back_from_checkpoints() {
     ] {
         let answers = Answers::default();
         answers.set("cpu", vector(&[of("web-0", "app", "1")]));
+        answers.set("memory", vector(&[of("web-0", "app", "0")]));
         let (known, body) = (answers.clone(), body.to_owned());
         let server = Server::start(move |asked| match asked.path.as_str() {
             "/apis/plimsoll.dev/v1alpha1/usagecheckpoints" => {
@@ -348,7 +425,7 @@ async fn metrics_server_tells_of_cpu_and_memory() {
     let list = json!({"items": [{
         "metadata": {"name": "web-0", "namespace": "shop"}, "timestamp": "2026-03-01T10:00:00Z", "window": "10s",
         "containers": [
-            {"name": "app", "usage": {"cpu": "1", "memory": "2G"}}, {"name": "proxy", "usage": {"cpu": "500m"}},
+            {"name": "app", "usage": {"cpu": "1", "memory": "2G"}}, {"name": "proxy", "usage": {"cpu": "500m", "memory": "0"}},
         ],
     }]})
     .to_string();
@@ -367,7 +444,7 @@ async fn metrics_server_tells_of_cpu_and_memory() {
         found(&state),
         [
             ("shop/web-0/app".to_owned(), [Some(0.25), Some(0.25), None, None]),
-            ("shop/web-0/proxy".to_owned(), [Some(0.125), None, None, None]),
+            ("shop/web-0/proxy".to_owned(), [Some(0.125), Some(0.0), None, None]),
         ]
     );
     assert!(state.weights.load().workloads.contains_key(&key("web")));

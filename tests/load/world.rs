@@ -78,6 +78,7 @@ pub(crate) fn queries() -> LoadQueries {
         time: Some("time".to_owned()),
         total_bandwidth: None,
         total_disk: None,
+        idle_disk: None,
     }
 }
 

@@ -11,18 +11,18 @@ use serde_json::Value;
 use crate::cli::CliError;
 use crate::input::Document;
 
-/// What pods use, by `namespace/name`: of the `PodMetrics` among the objects.
+/// What pods use, by `namespace/name`: of the `PodMetrics` among the objects that give CPU and memory of all containers.
 pub(super) fn pods(documents: &[Document]) -> Result<HashMap<String, Figures>, CliError> {
     let mut found = HashMap::new();
     for document in of_kind(documents, "PodMetrics") {
-        let mut sum = Figures::default();
+        let mut sum = Some(Figures::default());
         let containers = document.value.get("containers").and_then(Value::as_array);
         for (index, container) in containers.into_iter().flatten().enumerate() {
             let amount = |resource: &str| {
                 match container.pointer(&format!("/usage/{resource}")) {
-                None | Some(Value::Null) => Ok(0.0),
+                None | Some(Value::Null) => Ok(None),
                 Some(value) => serde_json::from_value::<Quantity>(value.clone())
-                    .map(|quantity| units(quantity.nanos()).max(0.0))
+                    .map(|quantity| Some(units(quantity.nanos()).max(0.0)))
                     .map_err(|_| {
                         CliError::Usage(format!(
                             "{}: containers[{index}].usage.{resource}: {value} is not a quantity; write one such as 250m or 64Mi",
@@ -31,9 +31,17 @@ pub(super) fn pods(documents: &[Document]) -> Result<HashMap<String, Figures>, C
                     }),
             }
             };
-            sum.add(Figures { cpu: amount("cpu")?, memory: amount("memory")? }, 1.0);
+            match (amount("cpu")?, amount("memory")?) {
+                (Some(cpu), Some(memory)) => {
+                    if let Some(sum) = &mut sum {
+                        sum.add(Figures { cpu, memory }, 1.0);
+                    }
+                }
+                // Half of what it uses would be taken for all of it.
+                _ => sum = None,
+            }
         }
-        found.insert(name_of(&document.value), sum);
+        found.extend(sum.map(|sum| (name_of(&document.value), sum)));
     }
     Ok(found)
 }

@@ -116,8 +116,8 @@ impl<'a> Simulation<'a> {
     fn run(mut self, count: u32, settings: &BalanceSettings) -> Vec<Report> {
         let mut state = State::default();
         let mut reports = Vec::new();
-        for _ in 0..count {
-            let mut round = self.plan(settings, &state);
+        for index in 0..count {
+            let mut round = self.plan(settings, &state, i64::from(index));
             let mut report = Report::of(&round);
             report.nodes = round.nodes.iter().map(Node::of).collect();
             state = std::mem::take(&mut round.state);
@@ -138,8 +138,13 @@ impl<'a> Simulation<'a> {
         reports
     }
 
-    fn plan(&self, settings: &BalanceSettings, state: &State) -> Round {
-        let view = View { placed: &self.placed, ..self.world.view(self.settings) };
+    /// Each round sees samples that are newer than those before, by next to nothing.
+    fn plan(&self, settings: &BalanceSettings, state: &State, round: i64) -> Round {
+        let mut load = self.world.file.load.clone();
+        for node in load.nodes.values_mut() {
+            node.sampled = node.sampled.saturating_add(round);
+        }
+        let view = View { placed: &self.placed, load: &load, ..self.world.view(self.settings) };
         let nodes = BalanceNode::all(&view);
         let uses = PodUses::new(&self.world.file.containers, &nodes, &self.placed);
         let usage = |pod: &PlacedPod| {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use kube::Client;
 
 use super::process::Process;
+use crate::balance::Rounds;
 use crate::balance::run::work;
-use crate::balance::{self, Rounds};
 use crate::cluster::{Leadership, LeadershipOptions, identity};
+use crate::config;
 use crate::placement::publish;
 use crate::placement::{PlacementState, load, run};
 use crate::recommender::sources::prometheus::Labels;
@@ -19,7 +21,12 @@ pub(super) fn state(process: &Process) -> Option<PlacementState> {
 }
 
 /// Starts what keeps it, and what one replica does for all. Where the last rounds of balance are told, if there are any.
-pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
+pub(super) fn start(
+    process: &Process,
+    client: &Client,
+    state: &PlacementState,
+    balance: &Arc<ArcSwap<config::Balance>>,
+) -> Option<Rounds> {
     let Process { config, metrics, readiness, tasks, snapshots, .. } = process;
     let following = run::follow_pods(
         client.clone(),
@@ -53,11 +60,16 @@ pub(super) fn start(process: &Process, client: &Client, state: &PlacementState) 
         tasks.cancelled(),
     );
     tasks.spawn("nodes of placement", looking);
-    lead(process, client, state)
+    lead(process, client, state, balance)
 }
 
 /// Starts what one replica does for all.
-fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Rounds> {
+fn lead(
+    process: &Process,
+    client: &Client,
+    state: &PlacementState,
+    balance: &Arc<ArcSwap<config::Balance>>,
+) -> Option<Rounds> {
     let Process { config, metrics, tasks, .. } = process;
     let placement = &config.placement;
     if !placement.leads() {
@@ -67,7 +79,7 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
     let identity = identity(&environment);
     let own_namespace = config.admission.own_namespace.clone();
     let options = LeadershipOptions {
-        part: balance::PART,
+        part: crate::balance::PART,
         namespace: own_namespace.clone(),
         identity: identity.clone(),
         shards: 1,
@@ -78,10 +90,10 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
     let mut all = Vec::new();
     let mut rounds = None;
     if placement.balance.enabled {
-        let told = Rounds::new(leadership.holder(), &identity, placement.balance.dry_run);
+        let told = Rounds::new(leadership.holder(), &identity, Arc::clone(balance));
         rounds = Some(told.clone());
-        let parts = balance::Parts {
-            config: placement.balance.clone(),
+        let parts = crate::balance::Parts {
+            config: Arc::clone(balance),
             own_namespace,
             identity,
             placement: state.clone(),
@@ -89,7 +101,7 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
             metrics: Arc::clone(metrics),
         };
         let client = client.clone();
-        all.push(work(move |token| balance::balance(client.clone(), parts.clone(), token)));
+        all.push(work(move |token| crate::balance::balance(client.clone(), parts.clone(), token)));
     }
     if let Some(options) = publish::Options::of(placement) {
         let (client, state) = (client.clone(), state.clone());
@@ -98,6 +110,9 @@ fn lead(process: &Process, client: &Client, state: &PlacementState) -> Option<Ro
             publish::publish(client.clone(), options, state.clone(), Arc::clone(&metrics), token)
         }));
     }
-    tasks.spawn("balance leader", balance::run::lead(leadership, state.clone(), all, tasks.cancelled()));
+    tasks.spawn(
+        "balance leader",
+        crate::balance::run::lead(leadership, state.clone(), all, tasks.cancelled()),
+    );
     rounds
 }

@@ -282,20 +282,35 @@ impl Leadership {
             other => return other.map(Some),
         }
         // It may be that only a label was changed, or that the answer to the last renewal was lost.
-        let limit = stop.saturating_duration_since(Instant::now()).min(self.options.renew_interval);
-        let Some(found) =
-            client.read(limit).await?.filter(|found| found.record.holder == self.options.identity)
-        else {
-            return Ok(None);
-        };
-        client
-            .write(Some(&found), &Record { renewed: now_text(), ..found.record.clone() }, limit)
-            .await
-            .map(Some)
+        let Some(found) = self.read_ours(client, limit()).await? else { return Ok(None) };
+        let record = Record { renewed: now_text(), ..found.record.clone() };
+        // What reading took is not there for writing any more.
+        client.write(Some(&found), &record, limit()).await.map(Some)
+    }
+
+    /// The lease as it is, if it is ours.
+    async fn read_ours(&self, client: &LeaseClient, limit: Duration) -> Result<Option<Lease>, WriteError> {
+        let found = client.read(limit).await?;
+        Ok(found.filter(|found| found.record.holder == self.options.identity))
     }
 
     /// Lets others have the lease at once, as far as the API server can be reached.
     async fn release(&self, client: &LeaseClient, lease: &Lease) {
+        let mut released = self.write_released(client, lease).await;
+        if let Err(WriteError::Conflict { .. }) = released {
+            // It may be that only an annotation was changed.
+            released = match self.read_ours(client, self.options.renew_interval).await {
+                Ok(Some(found)) => self.write_released(client, &found).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+        }
+        if let Err(error) = released {
+            tracing::debug!(%error, "the lease could not be released; it runs out");
+        }
+    }
+
+    async fn write_released(&self, client: &LeaseClient, lease: &Lease) -> Result<(), WriteError> {
         let record = Record {
             holder: String::new(),
             duration_seconds: 1,
@@ -303,9 +318,7 @@ impl Leadership {
             renewed: now_text(),
             ..lease.record.clone()
         };
-        if let Err(error) = client.write(Some(lease), &record, self.options.renew_interval).await {
-            tracing::debug!(%error, "the lease could not be released; it runs out");
-        }
+        client.write(Some(lease), &record, self.options.renew_interval).await.map(|_| ())
     }
 }
 

@@ -127,6 +127,10 @@ impl LeaseClient {
             bytes: 0,
         };
         let request = request.map_err(|error| call.failed(&kube::Error::BuildRequest(error)))?;
+        if limit.is_zero() {
+            // A timeout of nothing would send it all the same.
+            return Err(call.slow(limit));
+        }
         let text = timeout(limit, self.client.request_text(request))
             .await
             .map_err(|_| call.slow(limit))?

@@ -6,6 +6,9 @@ use crate::config::check::Check;
 use crate::config::checked::{HOUR, SECOND};
 use crate::config::raw::RawBalance;
 
+/// So many evictions of an hour fit into what one leader leaves for the next one.
+const MOST_EVICTIONS: u64 = 500;
+
 /// Pods are moved off nodes that are loaded more than the others.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
@@ -45,7 +48,13 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawBalance) -> Balance {
         min_replicas: number(check, &path("minReplicas"), &raw.min_replicas, 0, 100_000),
         minimum_age: check.duration(&path("minimumAge"), &raw.minimum_age, Duration::ZERO..=24 * HOUR),
         cooldown: check.duration(&path("cooldown"), &raw.cooldown, Duration::ZERO..=24 * HOUR),
-        evictions_per_hour: number(check, &path("evictionsPerHour"), &raw.evictions_per_hour, 1, 100_000),
+        evictions_per_hour: number(
+            check,
+            &path("evictionsPerHour"),
+            &raw.evictions_per_hour,
+            1,
+            MOST_EVICTIONS,
+        ),
         excluded_namespaces: check.list(
             &path("excludedNamespaces"),
             &raw.excluded_namespaces,

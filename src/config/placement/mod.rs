@@ -126,6 +126,8 @@ pub struct UsageQueries {
     pub total_bandwidth: Option<String>,
     /// Bytes that a node can store.
     pub total_disk: Option<String>,
+    /// The share of a node's file systems that is free.
+    pub idle_disk: Option<String>,
 }
 
 /// The label that tells how loaded a node is.
@@ -375,6 +377,7 @@ fn usage(check: &mut Check<'_>, raw: &RawPlacementUsage) -> WhatContainersUse {
             disk: check.optional(&path("disk"), &queries.disk, Check::text),
             total_bandwidth: check.optional(&path("totalBandwidth"), &queries.total_bandwidth, Check::text),
             total_disk: check.optional(&path("totalDisk"), &queries.total_disk, Check::text),
+            idle_disk: check.optional(&path("idleDisk"), &queries.idle_disk, Check::text),
         },
     }
 }

@@ -1,9 +1,10 @@
 //! The loop that keeps the snapshot of the load.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::placement::{Dropped, KnownNodes, LoadSnapshot, Settings};
+use plimsoll_core::placement::{Dropped, KnownNodes, LoadSnapshot, Metric, Settings};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,8 @@ pub struct Look {
     pub answered: usize,
     /// What could not be asked or understood.
     pub failures: Vec<QueryFailure>,
+    /// Windows of which nothing is known, with the metric; the other windows count in their place.
+    pub missing: Vec<(Arc<str>, Metric)>,
 }
 
 /// A question that failed.
@@ -75,12 +78,14 @@ pub struct Loader {
     metrics: Arc<Metrics>,
     /// Whether it was logged that answers tell of no node.
     told: bool,
+    /// What was missing at the last look, by window.
+    missing: BTreeMap<Arc<str>, Vec<Metric>>,
 }
 
 impl Loader {
     /// Nothing is asked yet.
     pub const fn new(source: Source, state: PlacementState, metrics: Arc<Metrics>) -> Self {
-        Self { source, state, metrics, told: false }
+        Self { source, state, metrics, told: false, missing: BTreeMap::new() }
     }
 
     /// Looks once, at `now` in nanoseconds since 1970, and puts in place what is known then.
@@ -99,6 +104,9 @@ impl Loader {
         let fresh = look.snapshot.as_ref().map_or(0, |snapshot| snapshot.nodes.len());
         self.metrics.load_nodes(fresh, nodes.len().saturating_sub(fresh));
         self.tell(&look, fresh, nodes.len());
+        if !nodes.is_empty() {
+            self.tell_missing(&look, &settings);
+        }
         if let Some(snapshot) = look.snapshot {
             self.state.load.store(Arc::new(snapshot));
         }
@@ -119,6 +127,37 @@ impl Loader {
             );
         }
         self.told = is_empty || self.told && fresh == 0;
+    }
+
+    /// Says which windows nothing is known of, whenever that changes.
+    fn tell_missing(&mut self, look: &Look, settings: &Settings) {
+        let mut missing: BTreeMap<Arc<str>, Vec<Metric>> = BTreeMap::new();
+        for (window, metric) in &look.missing {
+            missing.entry(Arc::clone(window)).or_default().push(*metric);
+        }
+        let named =
+            |metrics: &[Metric]| metrics.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ");
+        for window in &settings.load.windows {
+            let name = &window.name;
+            let of_window = missing.get(name).map(Vec::as_slice).unwrap_or_default();
+            self.metrics.load_window_missing(name, of_window.len());
+            let before = self.missing.get(name).map(Vec::as_slice).unwrap_or_default();
+            if of_window == before {
+                continue;
+            }
+            let (window, metrics) = (name, named(of_window));
+            match (&self.source, of_window.is_empty()) {
+                (_, true) => tracing::info!(%window, "the means over this window are known"),
+                // It only has to go on for a while.
+                (Source::MetricsServer(_), false) => {
+                    tracing::info!(%window, metrics, "too little of this window was seen yet; the other windows count");
+                }
+                (Source::Prometheus(_), false) => {
+                    tracing::warn!(%window, metrics, "no means over this window are known; the other windows count");
+                }
+            }
+        }
+        self.missing = missing;
     }
 
     /// Looks until `cancelled`, for the first time when nodes are known. `clock` is in nanoseconds since 1970.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::placement::{
     ByMetric, DropReason, Dropped, KnownNodes, LoadSnapshot, Measured, Metric, NodeResource, NodeTimes,
@@ -18,17 +19,32 @@ use crate::recommender::sources::{Attempts, MetricsServer};
 pub(super) const NODES: &str = "nodes";
 /// How many looks apart it is asked at most while it fails.
 const LONGEST_PAUSE: u32 = 4;
+/// Samples that are so many looks apart, or metrics-server's own longest usual interval, are without a hole.
+const LONGEST_GAP: u32 = 3;
+const USUAL_GAP: Duration = Duration::from_secs(180);
+/// What it tells of.
+const METRICS: [Metric; 2] = [Metric::Cpu, Metric::Memory];
 
 /// metrics-server, and what it said since the start.
 #[derive(Debug)]
 pub struct MetricsServerLoad {
     source: MetricsServer,
     options: LoadOptions,
-    means: HashMap<Arc<str>, RunningMeans>,
+    known: HashMap<Arc<str>, Known>,
     /// Lengths of the windows that means are made of, in seconds.
     windows: Vec<i64>,
     times: NodeTimes,
     attempts: Attempts,
+    /// When it was looked last.
+    looked: i64,
+}
+
+/// What is known of a node.
+#[derive(Debug)]
+struct Known {
+    /// The time that its last item had, by the node's own clock.
+    stamp: i64,
+    means: RunningMeans,
 }
 
 impl MetricsServerLoad {
@@ -38,27 +54,35 @@ impl MetricsServerLoad {
         Self {
             source,
             options,
-            means: HashMap::new(),
+            known: HashMap::new(),
             windows: Vec::new(),
             times: NodeTimes::default(),
             attempts,
+            looked: i64::MIN,
         }
     }
 
-    /// Asks once, if it is due at `now`, in nanoseconds since 1970. Windows are filled as far as there are samples since
-    /// the start.
+    /// Asks once, if it is due at `now`, in nanoseconds since 1970. Means are made of samples since the start; of a window of
+    /// which less than half was seen there is none, but for the shortest.
     pub async fn look(&mut self, now: i64, nodes: &KnownNodes, settings: &Settings) -> Look {
         let mut look = Look::default();
         let windows: Vec<i64> = settings.load.windows.iter().map(|window| window.seconds).collect();
-        if windows != self.windows {
-            (self.windows, self.means) = (windows, HashMap::new());
+        // By a clock that was set back, what comes now would be older than what is known.
+        if windows != self.windows || now < self.looked {
+            (self.windows, self.known) = (windows, HashMap::new());
         }
-        self.means.retain(|node, _| nodes.capacity(node).is_some());
+        self.looked = now;
+        self.known.retain(|node, _| nodes.capacity(node).is_some());
         if self.attempts.is_due(now) {
             self.ask(now, nodes, &mut look).await;
         }
         if self.attempts.last_success().is_some() {
-            look.snapshot = Some(self.snapshot(now, nodes, &mut look.dropped));
+            let columns = self.columns(now, &mut look.dropped);
+            for (window, columns) in settings.load.windows.iter().zip(&columns) {
+                let missing = METRICS.into_iter().zip(columns).filter(|(_, column)| column.is_empty());
+                look.missing.extend(missing.map(|(metric, _)| (Arc::clone(&window.name), metric)));
+            }
+            look.snapshot = Some(self.snapshot(&columns, now, nodes, &mut look.dropped));
         }
         look
     }
@@ -67,12 +91,29 @@ impl MetricsServerLoad {
         look.asked += 1;
         let maximum_age = nanos(self.options.maximum_age);
         let mut times = NodeTimes::default();
-        let (means, windows, dropped) = (&mut self.means, &self.windows, &mut look.dropped);
+        let longest_gap = nanos((self.options.interval * LONGEST_GAP).max(USUAL_GAP));
+        let (all, windows, old, dropped) = (&mut self.known, &self.windows, &self.times, &mut look.dropped);
         let mut take = |item: NodeUse<'_>| {
             let Some(node) = nodes.find(item.name) else { return dropped.count(DropReason::UnknownNode) };
-            let Some(time) = item.nanos else { return dropped.count(DropReason::NotANumber) };
-            times.put(node, time, now, now, maximum_age, dropped);
-            if times.get(node).is_none() {
+            let Some(stamp) = item.nanos else { return dropped.count(DropReason::NotANumber) };
+            // The time of an item is by the clock of its node, which may be wrong by any amount: it is new when it is another
+            // than that before, and of now. Only of the first one nothing else is known.
+            let sampled = match all.get(node) {
+                None => stamp,
+                Some(known) if known.stamp != stamp => now,
+                Some(_) => {
+                    if let Some(sampled) = old.get(node) {
+                        times.put(node, sampled, now, now, i64::MAX, dropped);
+                    }
+                    return;
+                }
+            };
+            times.put(node, sampled, now, now, maximum_age, dropped);
+            let is_fresh = times.get(node).is_some_and(|sampled| now.saturating_sub(sampled) <= maximum_age);
+            let means = || RunningMeans::new(windows.iter().copied(), longest_gap);
+            let known = all.entry(Arc::clone(node)).or_insert_with(|| Known { stamp, means: means() });
+            known.stamp = stamp;
+            if !is_fresh {
                 return;
             }
             let capacity = nodes.capacity(node).unwrap_or_default();
@@ -82,9 +123,7 @@ impl MetricsServerLoad {
             };
             let cpu = share(item.cpu, NodeResource::Cpu, Metric::Cpu);
             let memory = share(item.memory, NodeResource::Memory, Metric::Memory);
-            let known =
-                means.entry(Arc::clone(node)).or_insert_with(|| RunningMeans::new(windows.iter().copied()));
-            known.push(time, [cpu, memory]);
+            known.means.push(now, [cpu, memory]);
         };
         match self.source.nodes(&mut take).await {
             Ok(()) => {
@@ -110,10 +149,11 @@ impl MetricsServerLoad {
         }
     }
 
-    fn snapshot(&self, now: i64, nodes: &KnownNodes, dropped: &mut Dropped) -> LoadSnapshot {
+    /// The means of CPU and memory of all nodes, by window.
+    fn columns(&self, now: i64, dropped: &mut Dropped) -> Vec<[NodeValues; 2]> {
         let mut columns = vec![[NodeValues::default(), NodeValues::default()]; self.windows.len()];
-        for (node, means) in &self.means {
-            for (columns, values) in columns.iter_mut().zip(means.means(now)) {
+        for (node, known) in &self.known {
+            for (columns, values) in columns.iter_mut().zip(known.means.means(now)) {
                 for (column, value) in columns.iter_mut().zip(values) {
                     if value.is_some() {
                         column.put(node, value, f64::INFINITY, dropped);
@@ -121,11 +161,22 @@ impl MetricsServerLoad {
                 }
             }
         }
+        columns
+    }
+
+    fn snapshot(
+        &self,
+        columns: &[[NodeValues; 2]],
+        now: i64,
+        nodes: &KnownNodes,
+        dropped: &mut Dropped,
+    ) -> LoadSnapshot {
         let mut measured = Measured { times: Some(&self.times), ..Measured::default() };
-        for [cpu, memory] in &columns {
+        for columns in columns {
             let mut means = ByMetric::default();
-            means.set(Metric::Cpu, Some(cpu));
-            means.set(Metric::Memory, Some(memory));
+            for (metric, column) in METRICS.into_iter().zip(columns) {
+                means.set(metric, Some(column));
+            }
             measured.means.push(means);
         }
         let mut snapshot = measured.snapshot(nodes, now, nanos(self.options.maximum_age), dropped);

@@ -39,6 +39,8 @@ pub struct LoadQueries {
     pub total_bandwidth: Option<String>,
     /// Bytes that a node can store; `None`: it is not asked for.
     pub total_disk: Option<String>,
+    /// The share of its file systems that is free; `None`: it is not asked for.
+    pub idle_disk: Option<String>,
 }
 
 impl Default for LoadOptions {
@@ -64,6 +66,7 @@ impl Default for LoadQueries {
             time: Some(text(queries::TIME)),
             total_bandwidth: None,
             total_disk: None,
+            idle_disk: None,
         }
     }
 }
@@ -85,6 +88,14 @@ impl LoadQueries {
             NodeResource::Disk => self.total_disk.as_deref(),
             // Kubernetes tells these.
             NodeResource::Cpu | NodeResource::Memory => None,
+        }
+    }
+
+    pub(super) fn idle(&self, resource: NodeResource) -> Option<&str> {
+        match resource {
+            NodeResource::Disk => self.idle_disk.as_deref(),
+            // These are what a mean leaves.
+            NodeResource::Cpu | NodeResource::Memory | NodeResource::Bandwidth => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The load of nodes from Prometheus.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -13,15 +14,22 @@ use super::loader::{Look, QueryFailure};
 use super::options::LoadOptions;
 use super::questions::{Asked, Question, questions};
 use super::series::{Naming, TimeSeries, ValueSeries};
+use crate::cluster::backoff::chance;
 use crate::recommender::sources::prometheus::{Ask, Client, Endpoint, Query, Subject};
 use crate::recommender::sources::{Attempts, PrometheusError};
 
 /// Questions that are asked at the same time.
 const AT_ONCE: usize = 6;
+/// The greatest idle share that can be true, as of a metric.
+const GREATEST_SHARE: f64 = 1.05;
 /// Most bytes of an answer: some 50,000 nodes with all their labels.
 const ANSWER_BYTES: usize = 32 << 20;
-/// How many looks apart a question is asked at most that always fails.
+/// How many looks apart a question is asked at most that always fails or has no answer.
 const LONGEST_PAUSE: u32 = 4;
+/// So many times in its period it is asked at most then: one that takes too long is not to be asked all the time.
+const ATTEMPTS_A_PERIOD: u32 = 3;
+/// So many periods an answer counts, beside the greatest age: until the next but one.
+const KEPT_PERIODS: i64 = 2;
 
 /// Prometheus, and the last answer to each question.
 #[derive(Debug)]
@@ -32,6 +40,9 @@ pub struct PrometheusLoad {
     times: NodeTimes,
     /// When any question was answered last.
     last_success: Option<i64>,
+    /// How far into a period the first of its questions is asked, as a share of it: by chance, so that replicas do not
+    /// ask at the same time.
+    phase: f64,
 }
 
 /// What is known of a question.
@@ -56,11 +67,18 @@ impl PrometheusLoad {
     /// The address or a header cannot be used, or credentials contradict each other.
     pub fn new(endpoint: &Endpoint, options: LoadOptions) -> Result<Self, PrometheusError> {
         let client = Client::new(endpoint)?;
-        Ok(Self { client, options, answers: HashMap::new(), times: NodeTimes::default(), last_success: None })
+        Ok(Self {
+            client,
+            options,
+            answers: HashMap::new(),
+            times: NodeTimes::default(),
+            last_success: None,
+            phase: chance(Duration::from_secs(1)).as_secs_f64(),
+        })
     }
 
     /// Asks what is due at `now`, in nanoseconds since 1970, and makes a snapshot of all that is known. Answers that
-    /// fail leave those before in place, until they are older than the greatest age.
+    /// fail leave those before in place, until they are older than the greatest age and two of their periods.
     pub async fn look(&mut self, now: i64, nodes: &KnownNodes, settings: &Settings) -> Look {
         let mut look = Look::default();
         let questions = questions(&self.options.queries, settings, self.options.interval);
@@ -79,6 +97,7 @@ impl PrometheusLoad {
         for (asked, answer) in answers {
             self.take(&asked, answer, now, &mut look);
         }
+        look.missing = self.missing(now, settings, &questions);
         if self.last_success.is_some() {
             look.snapshot = Some(self.snapshot(now, nodes, settings, &questions, &mut look.dropped));
         }
@@ -87,10 +106,47 @@ impl PrometheusLoad {
 
     fn is_due(&self, asked: &Asked, now: i64) -> bool {
         let Some(kept) = self.answers.get(&asked.question) else { return true };
-        // A little early is better than one look late.
-        let period = nanos(asked.period) - nanos(self.options.interval) / 2;
-        let is_good = kept.asked.is_some_and(|at| (0..period).contains(&(now - at)));
-        !is_good && kept.attempts.is_due(now)
+        !kept.asked.is_some_and(|at| self.is_good(asked, kept, at, now)) && kept.attempts.is_due(now)
+    }
+
+    /// Whether what was answered `at` is as good as a new answer: in the same period, where periods do not begin with the
+    /// first answer, which all questions have at the same time, but are spread.
+    fn is_good(&self, asked: &Asked, kept: &Kept, at: i64, now: i64) -> bool {
+        let interval = self.options.interval;
+        if asked.period <= interval {
+            return false;
+        }
+        // Perhaps nothing was measured yet.
+        if kept.values.is_empty() && now.saturating_sub(at) >= nanos(interval * LONGEST_PAUSE) {
+            return false;
+        }
+        let shift = nanos(asked.offset + asked.period.mul_f64(self.phase));
+        let period = |at: i64| at.saturating_sub(shift).div_euclid(nanos(asked.period));
+        period(at) == period(now)
+    }
+
+    /// The last answer to a question with its time, unless that is too old.
+    fn known(&self, asked: &Asked, now: i64) -> Option<(i64, &NodeValues)> {
+        let kept = self.answers.get(&asked.question)?;
+        let oldest = now
+            .saturating_sub(nanos(self.options.maximum_age))
+            .saturating_sub(nanos(asked.period).saturating_mul(KEPT_PERIODS));
+        kept.asked.filter(|at| *at >= oldest).map(|at| (at, &kept.values))
+    }
+
+    /// The means of which there is no answer, or an empty one.
+    fn missing(&self, now: i64, settings: &Settings, questions: &[Asked]) -> Vec<(Arc<str>, Metric)> {
+        let is_missing = |asked: &Asked| self.known(asked, now).is_none_or(|(_, values)| values.is_empty());
+        let means =
+            questions.iter().filter(|asked| is_missing(asked)).filter_map(|asked| match asked.question {
+                Question::Mean(metric, seconds) => Some((metric, seconds)),
+                Question::Time | Question::Total(_) | Question::Idle(_) => None,
+            });
+        let named = |(metric, seconds)| {
+            let window = settings.load.windows.iter().find(|window| window.seconds == seconds)?;
+            Some((Arc::clone(&window.name), metric))
+        };
+        means.filter_map(named).collect()
     }
 
     async fn ask(
@@ -113,6 +169,7 @@ impl PrometheusLoad {
         let greatest = match asked.question {
             Question::Mean(metric, _) => metric.greatest(),
             Question::Total(_) => f64::INFINITY,
+            Question::Idle(_) => GREATEST_SHARE,
             Question::Time => {
                 let maximum_age = nanos(self.options.maximum_age);
                 let mut series = TimeSeries {
@@ -143,7 +200,10 @@ impl PrometheusLoad {
         let kept = self.answers.entry(asked.question).or_insert_with(|| Kept {
             values: NodeValues::default(),
             asked: None,
-            attempts: Attempts::new(interval / 2, interval * LONGEST_PAUSE),
+            attempts: Attempts::new(
+                interval / 2,
+                (interval * LONGEST_PAUSE).max(asked.period / ATTEMPTS_A_PERIOD),
+            ),
         });
         look.asked += 1;
         match answer {
@@ -184,15 +244,11 @@ impl PrometheusLoad {
         dropped: &mut Dropped,
     ) -> LoadSnapshot {
         let maximum_age = nanos(self.options.maximum_age);
-        let known = |question: Question| {
-            let period = questions.iter().find(|asked| asked.question == question)?.period;
-            let kept = self.answers.get(&question)?;
-            let oldest = now.saturating_sub(maximum_age).saturating_sub(nanos(period));
-            kept.asked.filter(|at| *at >= oldest).map(|at| (at, &kept.values))
-        };
+        let known =
+            |question: Question| self.known(questions.iter().find(|asked| asked.question == question)?, now);
         let mut assumed = NodeTimes::default();
         if self.options.queries.time.is_none() {
-            for (at, values) in questions.iter().filter_map(|asked| known(asked.question)) {
+            for (at, values) in questions.iter().filter_map(|asked| self.known(asked, now)) {
                 values.iter().for_each(|(node, _)| assumed.put(node, at, now, now, i64::MAX, dropped));
             }
         }
@@ -206,6 +262,7 @@ impl PrometheusLoad {
         }
         for resource in NodeResource::ALL {
             measured.totals.set(resource, known(Question::Total(resource)).map(|(_, values)| values));
+            measured.idle.set(resource, known(Question::Idle(resource)).map(|(_, values)| values));
         }
         let has_times = self.options.queries.time.is_some();
         measured.times = Some(if has_times { &self.times } else { &assumed });

@@ -59,3 +59,32 @@ pub const TOTAL_BANDWIDTH: &str = "8 * max without (device) (node_network_speed_
 /// What each node can store, in bytes: that of its largest file system.
 pub const TOTAL_DISK: &str = "max without (device, device_error, fstype, mountpoint) \
     (node_filesystem_size_bytes{fstype!~\"tmpfs|ramfs|overlay|squashfs\"})";
+/// The share of a node's file systems that is free for users other than root. One that is mounted several times counts
+/// once, one of another machine not at all. It is of the present: an exporter that is gone says nothing.
+pub const IDLE_DISK: &str = "sum without (device) (max without (device_error, fstype, mountpoint) \
+    (node_filesystem_avail_bytes{fstype!~\"tmpfs|ramfs|overlay|squashfs|iso9660|nfs4?|cifs|ceph|fuse.*\"})) \
+    / sum without (device) (max without (device_error, fstype, mountpoint) \
+    (node_filesystem_size_bytes{fstype!~\"tmpfs|ramfs|overlay|squashfs|iso9660|nfs4?|cifs|ceph|fuse.*\"}))";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A series that ended is in a window for as long as that lasts.
+    #[test]
+    fn means_are_only_those_of_exporters_that_answer_now() {
+        for (metric, query) in [("cpu", CPU), ("memory", MEMORY), ("disk", DISK), ("network", NETWORK)] {
+            assert!(query.ends_with("and node_load1"), "{metric}: {query}");
+        }
+        assert!(
+            LOAD.contains("/ count without (cpu, mode) (node_cpu_seconds_total{"),
+            "of the present: {LOAD}"
+        );
+        for query in [CPU, MEMORY, DISK, LOAD, NETWORK] {
+            assert!(query.contains("[$window]"), "{query}");
+        }
+        for query in [TIME, TOTAL_BANDWIDTH, TOTAL_DISK, IDLE_DISK] {
+            assert!(!query.contains('['), "of the present: {query}");
+        }
+    }
+}

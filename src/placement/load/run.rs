@@ -106,6 +106,7 @@ fn source(config: &config::Placement, client: &Client) -> Result<Source, Prometh
             time: queries.time.clone(),
             total_bandwidth: usage.and_then(|queries| queries.total_bandwidth.clone()),
             total_disk: usage.and_then(|queries| queries.total_disk.clone()),
+            idle_disk: usage.and_then(|queries| queries.idle_disk.clone()),
         },
     };
     Ok(match load.source {

@@ -82,7 +82,8 @@ pub struct Usage {
 /// What became of one look.
 #[derive(Clone, Debug, Default)]
 pub struct UsageLook {
-    /// What containers use; `None`: nothing was answered this time.
+    /// What containers use, of pods of which CPU and memory are known of all containers that anything is known of; as old
+    /// as the oldest answer in it. `None`: nothing was answered this time.
     pub uses: Option<ContainerUses>,
     /// Whether it tells of each resource that is asked for, but for those that have not been answered for long.
     pub is_whole: bool,
@@ -244,6 +245,17 @@ impl Usage {
         }
     }
 
+    /// What must be known of a container for anything to be made of it: CPU and memory, where they are asked for. Memory is
+    /// there with the first scrape, and a rate of CPU with the second: a workload that just came would seem to use nothing
+    /// but memory, and a pod of three cores nothing at all.
+    fn needed(&self) -> impl Iterator<Item = NodeResource> {
+        let is_asked = |resource: &NodeResource| match &self.source {
+            Source::Prometheus { queries, .. } => queries.of(*resource).is_some(),
+            Source::MetricsServer(_) => true,
+        };
+        [NodeResource::Cpu, NodeResource::Memory].into_iter().filter(is_asked)
+    }
+
     /// Whether the last answer counts yet.
     fn counts(&self, kept: &Kept, now: i64) -> bool {
         kept.asked.is_some_and(|asked| asked >= self.oldest(now))
@@ -254,18 +266,17 @@ impl Usage {
     }
 
     fn uses(&self, now: i64, pods: &RunningPods, totals: impl Fn(&str) -> Totals) -> ContainerUses {
-        let columns: Vec<_> = self
-            .kept
-            .iter()
-            .filter(|(_, kept)| self.counts(kept, now))
-            .map(|(resource, kept)| (*resource, &kept.column))
-            .collect();
+        let counted: Vec<_> = self.kept.iter().filter(|(_, kept)| self.counts(kept, now)).collect();
+        let columns: Vec<_> = counted.iter().map(|(resource, kept)| (**resource, &kept.column)).collect();
+        let taken = counted.iter().filter_map(|(_, kept)| kept.asked).min().unwrap_or(now);
+        let needed: Vec<_> = self.needed().collect();
         let mut of_nodes: HashMap<&str, Totals> = HashMap::new();
         let mut containers = Vec::new();
         for pod in pods.all() {
             let Some(node) = &pod.node else { continue };
             let totals = *of_nodes.entry(node).or_insert_with(|| totals(node));
             let mut name = None;
+            let (before, mut is_whole) = (containers.len(), true);
             for (index, container) in pod.shape.containers.iter().enumerate() {
                 let key = (Arc::clone(&pod.uid), index);
                 let mut local = ByResource::default();
@@ -277,6 +288,7 @@ impl Usage {
                 if local == ByResource::default() {
                     continue;
                 }
+                is_whole &= needed.iter().all(|resource| local.get(*resource).is_some());
                 let shown = || Arc::from(format!("{}/{}", pod.namespace(), pod.name));
                 containers.push(ContainerUse {
                     workload: pod.shape.workload.clone(),
@@ -287,8 +299,12 @@ impl Usage {
                     local,
                 });
             }
+            // The sum of some of its containers would be as wrong.
+            if !is_whole {
+                containers.truncate(before);
+            }
         }
-        ContainerUses { containers, taken: now }
+        ContainerUses { containers, taken }
     }
 }
 

@@ -88,11 +88,11 @@ pub(crate) fn all() -> Vec<Scenario> {
         quota_input: large_and_deep;
         placement_wire: stand_in;
         placement_load: idle_node, hot_spot, unmeasured, metrics_server;
-        placement_spread: burst, replicas;
+        placement_spread: burst, flood, replicas;
         placement_outage: stopped_and_hanging;
         placement_refusals: thresholds;
         placement_told: load_class, crane_and_trimaran;
-        placement_balance: the_right_pod, comes_to_rest, only_told, node_lost;
+        placement_balance: the_right_pod, comes_to_rest, only_told, node_lost, leader_dies;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
     }

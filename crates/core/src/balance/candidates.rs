@@ -8,9 +8,9 @@ use crate::balance::claims::Claim;
 use crate::balance::fit::{Fitter, Target};
 use crate::balance::node::BalanceNode;
 use crate::balance::selector::{items, text};
-use crate::balance::spared::{Misfit, Spared};
+use crate::balance::spared::{Misfit, Pause, Spared, Unsettled};
 use crate::balance::{Input, Move, PodName};
-use crate::placement::{Figures, PlacedPod};
+use crate::placement::{Figures, PlacedPod, WorkloadKey};
 use crate::pod::Json;
 
 /// `system-cluster-critical` has this priority, `system-node-critical` 1000 more.
@@ -34,8 +34,8 @@ pub(super) struct Search<'i, 'a> {
     pub(super) busiest: [Option<(&'a str, f64)>; 2],
     /// The weights of CPU and memory in how busy a node is.
     pub(super) parts: Figures,
-    /// Seconds for which workloads must be left alone.
-    pub(super) cooldowns: &'i BTreeMap<&'i str, i64>,
+    /// For how long workloads must be left alone.
+    pub(super) cooldowns: &'i BTreeMap<&'i str, Pause>,
     /// Least busy first.
     pub(super) targets: &'i [Target<'a>],
 }
@@ -56,10 +56,10 @@ impl<'a> Search<'_, 'a> {
         let mut found = Found::default();
         let mut moves: Vec<(Arc<PlacedPod>, Move)> = Vec::new();
         let mut unread: Vec<(f64, Vec<Box<str>>, Arc<str>)> = Vec::new();
-        let ready = self.ready_by_owner(fitter);
+        let siblings = self.siblings(fitter);
         let pods = self.input.pods.on(fitter.source.name()).map_or(&[][..], |on| on.pods());
         for pod in pods {
-            let judged = self.spared(pod, &ready).map_or_else(|| self.judge(pod, fitter), Err);
+            let judged = self.spared(pod, &siblings).map_or_else(|| self.judge(pod, fitter), Err);
             match judged {
                 Ok(found) => moves.push((Arc::clone(pod), found)),
                 Err(spared) => {
@@ -97,7 +97,7 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// Why a pod stays, whatever the other nodes look like.
-    fn spared(&self, pod: &PlacedPod, ready: &HashMap<OwnerKey<'_>, u32>) -> Option<Spared> {
+    fn spared(&self, pod: &PlacedPod, siblings: &Siblings<'_>) -> Option<Spared> {
         let (shape, settings) = (&pod.shape, self.input.settings);
         if pod.terminal {
             return Some(Spared::Terminal);
@@ -113,6 +113,7 @@ impl<'a> Search<'_, 'a> {
             ("", "Node") => return Some(Spared::Static),
             // Those of OpenKruise too.
             (_, "DaemonSet") => return Some(Spared::DaemonSet),
+            ("batch", "Job") | ("apps.kruise.io", "BroadcastJob") => return Some(Spared::Job),
             _ => {}
         }
         if shape.priority >= CRITICAL {
@@ -134,11 +135,14 @@ impl<'a> Search<'_, 'a> {
         if age < settings.minimum_age {
             return Some(Spared::TooYoung(age));
         }
-        let ready = owner_key(pod).and_then(|key| ready.get(&key)).copied().unwrap_or(0);
+        let ready = owner_key(pod).and_then(|key| siblings.ready.get(&key)).copied().unwrap_or(0);
         if ready <= settings.min_replicas {
             return Some(Spared::FewReplicas { ready, min: settings.min_replicas });
         }
-        self.cooldowns.get(shape.workload.to_string().as_str()).map(|left| Spared::Cooldown(*left))
+        if let Some(unsettled) = siblings.beside(pod) {
+            return Some(Spared::Unsettled(unsettled));
+        }
+        self.cooldowns.get(shape.workload.to_string().as_str()).map(|pause| Spared::Cooldown(*pause))
     }
 
     /// Where a pod could go.
@@ -197,17 +201,65 @@ impl<'a> Search<'_, 'a> {
         Some(self.parts.cpu * shares.cpu + self.parts.memory * shares.memory)
     }
 
-    /// How many pods of the owners of the source's pods are ready, on all nodes.
-    fn ready_by_owner(&self, fitter: &Fitter<'_, 'a>) -> HashMap<OwnerKey<'a>, u32> {
+    /// How the owners and workloads of the source's pods are, on all nodes.
+    fn siblings(&self, fitter: &Fitter<'_, 'a>) -> Siblings<'a> {
         let on_source = self.input.pods.on(fitter.source.name()).map_or(&[][..], |on| on.pods());
         let mut ready: HashMap<OwnerKey<'a>, u32> =
             on_source.iter().filter_map(|pod| Some((owner_key(pod)?, 0))).collect();
-        for pod in self.input.pods.pods().filter(|pod| pod.ready && !pod.terminating && !pod.terminal) {
-            if let Some(count) = owner_key(pod).and_then(|key| ready.get_mut(&key)) {
+        let mut unsettled: HashMap<&WorkloadKey, Unsettled> = HashMap::new();
+        for pod in self.input.pods.pods().filter(|pod| !pod.terminal) {
+            if pod.ready
+                && !pod.terminating
+                && let Some(count) = owner_key(pod).and_then(|key| ready.get_mut(&key))
+            {
                 *count += 1;
             }
+            let one = Unsettled::of(pod);
+            if one != Unsettled::default() {
+                let sum = unsettled.entry(&pod.shape.workload).or_default();
+                sum.pending += one.pending;
+                sum.not_ready += one.not_ready;
+                sum.terminating += one.terminating;
+            }
         }
-        ready
+        Siblings { ready, unsettled }
+    }
+}
+
+/// What matters of other pods.
+#[derive(Debug, Default)]
+struct Siblings<'a> {
+    /// How many pods of an owner are ready.
+    ready: HashMap<OwnerKey<'a>, u32>,
+    /// The pods of a workload that are not as they should be; also the candidate itself.
+    unsettled: HashMap<&'a WorkloadKey, Unsettled>,
+}
+
+impl Siblings<'_> {
+    /// What of its workload is not settled beside this pod.
+    fn beside(&self, pod: &PlacedPod) -> Option<Unsettled> {
+        let (all, own) = (self.unsettled.get(&pod.shape.workload)?, Unsettled::of(pod));
+        let others = Unsettled {
+            pending: all.pending.saturating_sub(own.pending),
+            not_ready: all.not_ready.saturating_sub(own.not_ready),
+            terminating: all.terminating.saturating_sub(own.terminating),
+        };
+        (others != Unsettled::default()).then_some(others)
+    }
+}
+
+impl Unsettled {
+    /// What is not settled about a pod that has not finished: at most one of the three.
+    fn of(pod: &PlacedPod) -> Self {
+        let mut found = Self::default();
+        if pod.terminating {
+            found.terminating = 1;
+        } else if pod.node.is_none() {
+            found.pending = 1;
+        } else if !pod.ready {
+            found.not_ready = 1;
+        }
+        found
     }
 }
 

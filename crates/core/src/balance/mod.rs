@@ -34,12 +34,13 @@ pub use self::node::BalanceNode;
 pub use self::pod_uses::PodUses;
 pub use self::round::{Move, NodeView, PodName, Round, Stuck, Verdict};
 pub use self::settings::BalanceSettings;
-pub use self::spared::{Misfit, Spared};
+pub use self::spared::{Misfit, Pause, Spared, Unsettled};
 pub use self::state::{PastEviction, State};
 
 use self::candidates::Search;
 use self::constraints::Templates;
 use self::fit::{Fitter, Target};
+use self::state::Hot;
 use self::usage::{NodeUsage, Usages, count, usages};
 use crate::placement::{Figures, LoadSettings, Placed, PlacedPod};
 
@@ -84,6 +85,7 @@ impl fmt::Debug for Input<'_> {
 pub fn plan(input: &Input<'_>, state: &State) -> Round {
     let mut state = state.clone();
     state.forget(input.settings, input.load, input.now);
+    let came_back = state.note_returns(input.pods);
     let mut round = Round {
         state,
         now: input.now,
@@ -96,6 +98,7 @@ pub fn plan(input: &Input<'_>, state: &State) -> Round {
         spared: Vec::new(),
         stuck: Vec::new(),
         unread: Vec::new(),
+        came_back,
     };
     round.verdict = round.run(input);
     round
@@ -127,14 +130,18 @@ impl Round {
         if input.node_lost > 0 && ago < input.settings.node_lost {
             return Verdict::NodeLost { ago };
         }
-        let active = |view: &&NodeView| self.state.hot.get(&view.name).is_some_and(|hot| hot.active);
+        let hot = |view: &NodeView| self.state.hot.get(&view.name).copied().unwrap_or_default();
+        let active = |view: &&NodeView| hot(view).active && hot(view).news;
         let sources: Vec<NodeView> = self.nodes.iter().filter(active).take(MOST_SOURCES).cloned().collect();
         let Some(first) = sources.first() else {
             let waiting = self.nodes.iter().find(|view| view.rounds > 0);
-            return waiting.map_or(Verdict::Balanced, |view| Verdict::Waiting {
-                node: Arc::clone(&view.name),
-                rounds: view.rounds,
-                of: input.settings.rounds.max(1),
+            return waiting.map_or(Verdict::Balanced, |view| {
+                let node = Arc::clone(&view.name);
+                if hot(view).news {
+                    Verdict::Waiting { node, rounds: view.rounds, of: input.settings.rounds.max(1) }
+                } else {
+                    Verdict::NoNews { node }
+                }
             });
         };
         self.set_source(first, input.settings);
@@ -160,10 +167,16 @@ impl Round {
         for usage in &usages.nodes {
             let name: Arc<str> = usage.node.name().into();
             let deviation = usage.settled - usages.mean;
-            let before = self.state.hot.get(&name).copied().unwrap_or_default();
-            let now = if deviation > settings.threshold {
+            let sampled = usage.node.load.map_or(0, |load| load.sampled);
+            let known = self.state.hot.get(&name).copied();
+            let news = known.is_none_or(|hot| sampled > hot.sampled);
+            let before = Hot { sampled, news: true, ..known.unwrap_or_default() };
+            let now = if !news {
+                // It says neither that the node is still busy nor that it is not.
+                known.map(|hot| Hot { news, ..hot })
+            } else if deviation > settings.threshold {
                 let rounds = before.rounds.saturating_add(1);
-                Some(state::Hot { rounds, active: before.active || rounds >= settings.rounds })
+                Some(Hot { rounds, active: before.active || rounds >= settings.rounds, ..before })
             } else {
                 Some(before).filter(|hot| hot.active && deviation > settings.threshold / 2.0)
             };

@@ -1,7 +1,7 @@
 //! What pods use, from what their containers use.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::balance::node::BalanceNode;
@@ -20,10 +20,13 @@ pub struct PodUses<'a> {
 #[derive(Debug, Default)]
 struct OfNode {
     node: Arc<str>,
-    /// By `namespace/name`.
-    pods: HashMap<Arc<str>, Figures>,
+    /// By `namespace/name`, and of how many containers.
+    pods: HashMap<Arc<str>, (Figures, usize)>,
     /// Of one pod of a workload, where it is not said which pods they are.
     workloads: HashMap<WorkloadKey, Figures>,
+    /// Those of which a container's CPU or memory is not known.
+    partly_known: HashSet<Arc<str>>,
+    partly_known_workloads: HashSet<WorkloadKey>,
 }
 
 impl<'a> PodUses<'a> {
@@ -32,7 +35,7 @@ impl<'a> PodUses<'a> {
         Self { containers, nodes, pods, last: RefCell::default() }
     }
 
-    /// Cores and bytes; `None` if nobody knows.
+    /// Cores and bytes; `None` unless both are known of all its containers.
     pub fn of(&self, pod: &PlacedPod) -> Option<Figures> {
         let node = pod.node.as_ref()?;
         let mut last = self.last.borrow_mut();
@@ -40,7 +43,15 @@ impl<'a> PodUses<'a> {
             *last = self.of_node(node);
         }
         let name = format!("{}/{}", pod.namespace(), pod.name);
-        last.pods.get(name.as_str()).or_else(|| last.workloads.get(&pod.shape.workload)).copied()
+        if last.partly_known.contains(name.as_str()) {
+            return None;
+        }
+        match last.pods.get(name.as_str()) {
+            // Of the others nothing was measured at all.
+            Some((_, containers)) if *containers < pod.shape.containers.len() => None,
+            Some((uses, _)) => Some(*uses),
+            None => last.workloads.get(&pod.shape.workload).copied(),
+        }
     }
 
     fn of_node(&self, node: &Arc<str>) -> OfNode {
@@ -49,20 +60,29 @@ impl<'a> PodUses<'a> {
         let Some(whole) = whole.and_then(BalanceNode::capacity) else { return found };
         for container in self.containers.iter().filter(|container| container.node == *node) {
             let [cpu, memory] = [NodeResource::Cpu, NodeResource::Memory].map(|r| container.local.get(r));
-            if cpu.is_none() && memory.is_none() {
-                continue;
-            }
             let share =
-                |share: Option<f64>| share.filter(|share| share.is_finite()).unwrap_or(0.0).clamp(0.0, 1.0);
-            let uses = Figures { cpu: share(cpu) * whole.cpu, memory: share(memory) * whole.memory };
+                |share: Option<f64>| share.filter(|share| share.is_finite()).map(|s| s.clamp(0.0, 1.0));
+            let (Some(cpu), Some(memory)) = (share(cpu), share(memory)) else {
+                // Half of what it uses would be taken for all of it.
+                if container.pod.is_empty() {
+                    found.partly_known_workloads.insert(container.workload.clone());
+                } else {
+                    found.partly_known.insert(Arc::clone(&container.pod));
+                }
+                continue;
+            };
+            let uses = Figures { cpu: cpu * whole.cpu, memory: memory * whole.memory };
             if container.pod.is_empty() {
                 let replicas = self.pods.replicas(&container.workload).and_then(|on| on.get(node)).copied();
                 let of_one = 1.0 / f64::from(replicas.unwrap_or(1).max(1));
                 found.workloads.entry(container.workload.clone()).or_default().add(uses, of_one);
             } else {
-                found.pods.entry(Arc::clone(&container.pod)).or_default().add(uses, 1.0);
+                let (sum, containers) = found.pods.entry(Arc::clone(&container.pod)).or_default();
+                sum.add(uses, 1.0);
+                *containers += 1;
             }
         }
+        found.workloads.retain(|workload, _| !found.partly_known_workloads.contains(workload));
         found
     }
 }

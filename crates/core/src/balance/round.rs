@@ -33,6 +33,8 @@ pub struct Round {
     pub stuck: Vec<Stuck>,
     /// Claims that were not known, so that pods were spared that perhaps need not be: namespace and name.
     pub unread: Vec<(Arc<str>, Box<str>)>,
+    /// Evictions in vain, as found in this round: a pod of the workload is on the node again.
+    pub came_back: Vec<PastEviction>,
 }
 
 /// A node that is too busy, and none of its pods may go.
@@ -115,13 +117,14 @@ impl Move {
             at: now / 1_000_000_000,
             cpu: short(cpu),
             memory: short(memory),
+            back: false,
         }
     }
 }
 
 /// As many digits as matter: a thousand of them stand in an annotation.
 fn short(share: f64) -> f64 {
-    (share * 1e5).round() / 1e5
+    (share * 1e4).round() / 1e4
 }
 
 /// What comes of a round.
@@ -159,6 +162,11 @@ pub enum Verdict {
         /// So many it must be.
         of: u32,
     },
+    /// A node is too busy, but its load is that of the round before.
+    NoNews {
+        /// The node.
+        node: Arc<str>,
+    },
     /// No node has room.
     NoTarget {
         /// The node that is too busy.
@@ -183,13 +191,14 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every name of a verdict.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "pods_unknown",
         "few_nodes",
         "stale",
         "node_lost",
         "balanced",
         "waiting",
+        "no_news",
         "no_target",
         "capped",
         "no_candidate",
@@ -205,6 +214,7 @@ impl Verdict {
             Self::NodeLost { .. } => "node_lost",
             Self::Balanced => "balanced",
             Self::Waiting { .. } => "waiting",
+            Self::NoNews { .. } => "no_news",
             Self::NoTarget { .. } => "no_target",
             Self::Capped { .. } => "capped",
             Self::NoCandidate { .. } => "no_candidate",
@@ -229,6 +239,9 @@ impl fmt::Display for Verdict {
             Self::Balanced => f.write_str("no node is too busy"),
             Self::Waiting { node, rounds, of } => {
                 write!(f, "node {node} is too busy, in round {rounds} of the {of} in a row that it takes")
+            }
+            Self::NoNews { node } => {
+                write!(f, "node {node} is too busy, but its load is no newer than in the round before")
             }
             Self::NoTarget { node } => {
                 write!(f, "node {node} is too busy, but no node has room for its pods")

@@ -36,7 +36,7 @@ impl Default for BalanceSettings {
             evictions_per_hour: 60,
             excluded_namespaces: BTreeSet::from(["kube-system".to_owned()]),
             evict_local_storage: false,
-            node_lost: 300,
+            node_lost: 600,
         }
     }
 }

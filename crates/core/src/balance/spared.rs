@@ -15,6 +15,8 @@ pub enum Spared {
     Mirror,
     /// A static pod: the node itself runs it.
     Static,
+    /// A job's: an eviction would count as a failure, or lose its work.
+    Job,
     /// It ends already.
     Terminating,
     /// It has finished, and uses nothing.
@@ -36,8 +38,10 @@ pub enum Spared {
         /// More than so many must be.
         min: u32,
     },
-    /// A pod of its workload was evicted lately; so many seconds are left.
-    Cooldown(i64),
+    /// Other pods of its workload are not as they should be.
+    Unsettled(Unsettled),
+    /// A pod of its workload was evicted lately.
+    Cooldown(Pause),
     /// Nobody knows what it uses.
     UsageUnknown,
     /// It uses next to nothing: the node would stay as it is.
@@ -57,6 +61,26 @@ pub enum Spared {
     VolumeNotRead(String),
     /// It fits on none of the targets: how many of them are out of the question why.
     NoTarget(BTreeMap<Misfit, usize>),
+}
+
+/// How many pods of a workload are not as they should be: each counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Have no node.
+    pub pending: u32,
+    /// Are on a node and not ready.
+    pub not_ready: u32,
+    /// Are being deleted.
+    pub terminating: u32,
+}
+
+/// For how long a workload must be left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// So many seconds are left.
+    pub left: i64,
+    /// So often a pod of it came back to the node that it had left; each time doubles the pause.
+    pub returns: u32,
 }
 
 /// Why a pod cannot go to a node.
@@ -88,11 +112,12 @@ pub enum Misfit {
 
 impl Spared {
     /// Every name of a reason.
-    pub const NAMES: [&'static str; 20] = [
+    pub const NAMES: [&'static str; 22] = [
         "not_controlled",
         "daemon_set",
         "mirror",
         "static",
+        "job",
         "terminating",
         "terminal",
         "critical",
@@ -101,6 +126,7 @@ impl Spared {
         "local_storage",
         "too_young",
         "few_replicas",
+        "unsettled",
         "cooldown",
         "usage_unknown",
         "uses_nothing",
@@ -118,6 +144,7 @@ impl Spared {
             Self::DaemonSet => "daemon_set",
             Self::Mirror => "mirror",
             Self::Static => "static",
+            Self::Job => "job",
             Self::Terminating => "terminating",
             Self::Terminal => "terminal",
             Self::Critical(_) => "critical",
@@ -126,6 +153,7 @@ impl Spared {
             Self::LocalStorage(_) => "local_storage",
             Self::TooYoung(_) => "too_young",
             Self::FewReplicas { .. } => "few_replicas",
+            Self::Unsettled(_) => "unsettled",
             Self::Cooldown(_) => "cooldown",
             Self::UsageUnknown => "usage_unknown",
             Self::UsesNothing => "uses_nothing",
@@ -145,6 +173,7 @@ impl fmt::Display for Spared {
             Self::DaemonSet => f.write_str("it is a DaemonSet's and would come back to this node"),
             Self::Mirror => f.write_str("it is the mirror of a static pod"),
             Self::Static => f.write_str("it is a static pod"),
+            Self::Job => f.write_str("it is a Job's: an eviction would count as a failure, or lose its work"),
             Self::Terminating => f.write_str("it is being deleted"),
             Self::Terminal => f.write_str("it has finished"),
             Self::Critical(priority) => write!(f, "it is critical for the system (priority {priority})"),
@@ -157,9 +186,20 @@ impl fmt::Display for Spared {
             Self::FewReplicas { ready, min } => {
                 write!(f, "its owner has {ready} ready, and must have more than {min}")
             }
-            Self::Cooldown(left) => {
+            Self::Unsettled(others) => {
+                let Unsettled { pending, not_ready, terminating } = others;
+                write!(
+                    f,
+                    "of the other pods of its workload {pending} are pending, {not_ready} not ready and {terminating} being deleted"
+                )
+            }
+            Self::Cooldown(Pause { left, returns: 0 }) => {
                 write!(f, "a pod of its workload was evicted lately; {left} s must pass yet")
             }
+            Self::Cooldown(Pause { left, returns }) => write!(
+                f,
+                "a pod of its workload was evicted lately, and {returns} came back to the node that they had left; {left} s must pass yet"
+            ),
             Self::UsageUnknown => f.write_str("it is not known what it uses"),
             Self::UsesNothing => f.write_str("it uses so little that the node would stay as busy as it is"),
             Self::BoundToNode => f.write_str("its node selector or required affinity allows no other node"),

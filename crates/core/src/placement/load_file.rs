@@ -6,7 +6,7 @@
 //!     cpu: {15m: 0.8, 1h: 0.7, 1d: 0.6}   # means by window; a plain number is that of every window
 //!     memory: 0.5
 //!     total: {cpu: "8", memory: 32Gi, bandwidth: 1G, disk: 500Gi}
-//!     idle: {cpu: 0.55}                   # in place of 1 - the mean of the shortest window
+//!     idle: {cpu: 0.55}                   # in place of 1 - the mean of the shortest window; of disk there is no other
 //!     time: 2026-03-01T10:00:00Z          # of the newest sample; absent: now
 //! usage:
 //!   shop/Deployment/web:                  # namespace/kind/name

@@ -19,6 +19,8 @@ pub struct Measured<'a> {
     pub times: Option<&'a NodeTimes>,
     /// What nodes have, as far as it was asked for.
     pub totals: ByResource<Option<&'a NodeValues>>,
+    /// Which share of a resource is idle, where that is not 1 - a mean.
+    pub idle: ByResource<Option<&'a NodeValues>>,
 }
 
 impl Measured<'_> {
@@ -43,7 +45,11 @@ impl Measured<'_> {
                 continue;
             }
             let totals = self.totals_of(node, &capacity);
-            let load = NodeLoad { means, sampled, totals, idle: Totals::default() };
+            let mut idle = Totals::default();
+            for (resource, values) in self.idle.iter() {
+                idle.set(resource, values.and_then(|values| values.get(node)));
+            }
+            let load = NodeLoad { means, sampled, totals, idle };
             loads.insert(Arc::clone(node), load);
         }
         LoadSnapshot { nodes: loads, taken: now }
@@ -71,7 +77,8 @@ fn means_of(window: &ByMetric<Option<&NodeValues>>, node: &str) -> ByMetric<Opti
 }
 
 /// The metrics that have to be measured: those with a weight, and with them those that the filter looks at, and those
-/// that idle shares are made of where workloads have weights of their own.
+/// that idle shares are made of where workloads have weights of their own. How busy a disk is says nothing of how full it
+/// is.
 pub fn wanted_metrics(settings: &Settings) -> Vec<Metric> {
     let weighted =
         |metric| settings.load.metrics.iter().any(|(found, weight)| *found == metric && *weight > 0.0);
@@ -80,8 +87,8 @@ pub fn wanted_metrics(settings: &Settings) -> Vec<Metric> {
         .into_iter()
         .filter(|metric| match metric {
             Metric::Cpu | Metric::Memory => true,
-            Metric::Disk | Metric::Network => idle_shares || weighted(*metric),
-            Metric::Load => weighted(*metric),
+            Metric::Network => idle_shares || weighted(*metric),
+            Metric::Disk | Metric::Load => weighted(*metric),
         })
         .collect()
 }
@@ -133,7 +140,10 @@ mod tests {
         long.set(Metric::Memory, Some(&memory));
         let mut totals = ByResource::default();
         totals.set(NodeResource::Disk, Some(&disk));
-        let measured = Measured { means: vec![short, long], times: Some(&times), totals };
+        let mut idle = ByResource::default();
+        let unused = values(&[("fresh", 0.75)]);
+        idle.set(NodeResource::Disk, Some(&unused));
+        let measured = Measured { means: vec![short, long], times: Some(&times), totals, idle };
         let nodes = known(&["fresh", "stale", "timeless", "empty"]);
         let found = measured.snapshot(&nodes, NOW, 300 * SECOND, &mut dropped);
         assert_eq!(counts(&dropped), [("stale", 1)]);
@@ -152,6 +162,8 @@ mod tests {
         );
         let totals = NodeResource::ALL.map(|resource| load.totals.get(resource));
         assert_eq!(totals, [Some(8.0), Some(1e9), None, Some(5e11)]);
+        let idle = NodeResource::ALL.map(|resource| load.idle.get(resource));
+        assert_eq!(idle, [None, None, None, Some(0.75)]);
 
         let nothing = Measured::default().snapshot(&nodes, NOW, 300 * SECOND, &mut dropped);
         assert!(nothing.nodes.is_empty(), "without times nothing is fresh");
@@ -167,6 +179,10 @@ mod tests {
             "the filter needs two"
         );
         settings.policies = Policies { load: 0.0, weights: 1.0, overcommit_risk: 0.0 };
-        assert_eq!(wanted_metrics(&settings), Metric::ALL, "idle shares need the others");
+        assert_eq!(
+            wanted_metrics(&settings),
+            [Metric::Cpu, Metric::Memory, Metric::Load, Metric::Network],
+            "idle shares need the network, and not how busy disks are"
+        );
     }
 }

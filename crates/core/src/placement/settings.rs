@@ -132,7 +132,7 @@ impl Default for Settings {
             load: LoadSettings::default(),
             default_weights: ByResource::all(1.0),
             hot_spot: HotSpot::default(),
-            flood: Flood { pending: 100, window: 300, node_lost: 300, form: FloodForm::Buffer },
+            flood: Flood { pending: 100, window: 300, node_lost: 600, form: FloodForm::Buffer },
             filter: FilterSettings { cpu: 0.85, memory: 0.90 },
         }
     }

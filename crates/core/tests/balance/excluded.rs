@@ -1,6 +1,6 @@
 //! Pods that stay whatever the other nodes look like.
 
-use plimsoll_core::balance::{PastEviction, Spared, State};
+use plimsoll_core::balance::{PastEviction, Pause, Spared, State, Unsettled};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, World, arc, pod};
@@ -23,6 +23,9 @@ fn each_exclusion_has_its_reason() {
         ("an advanced daemon set's", owner("apps.kruise.io/v1alpha1", "DaemonSet"), Some("daemon_set")),
         ("a mirror", annotated("kubernetes.io/config.mirror", "x"), Some("mirror")),
         ("a static pod", owner("v1", "Node"), Some("static")),
+        ("a job's", owner("batch/v1", "Job"), Some("job")),
+        ("a broadcast job's", owner("apps.kruise.io/v1alpha1", "BroadcastJob"), Some("job")),
+        ("another's that is called so", owner("example.org/v1", "Job"), None),
         ("it ends", json!({"metadata": {"deletionTimestamp": "2026-03-01T10:00:00Z"}}), Some("terminating")),
         ("critical for the cluster", json!({"spec": {"priority": 2_000_000_000}}), Some("critical")),
         ("critical for the node", json!({"spec": {"priority": 2_000_001_000}}), Some("critical")),
@@ -122,6 +125,75 @@ fn owners_keep_enough_ready_pods() {
 }
 
 #[test]
+fn a_workload_that_is_not_settled_is_left_alone() {
+    let not_ready = || json!({"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}});
+    let pending = || json!({"spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": null}});
+    let ends = || json!({"metadata": {"deletionTimestamp": "2026-03-01T10:00:00Z"}});
+    let of_new = || {
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-6b7d9f", "uid": "new", "controller": true}],
+        "labels": {"pod-template-hash": "6b7d9f"}}})
+    };
+    let finished = || json!({"status": {"phase": "Failed", "conditions": null}});
+    let more = |base: Value, with: Value| {
+        let mut merged = base;
+        crate::support::merge(&mut merged, &with);
+        merged
+    };
+    let old = || {
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5c4f8d", "uid": "old", "controller": true}],
+        "labels": {"pod-template-hash": "5c4f8d"}}})
+    };
+    let set = || json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s", "controller": true}]}});
+    type Rows = Vec<(&'static str, Value, Vec<Value>, Option<(u32, u32, u32)>)>;
+    let rows: Rows = vec![
+        ("all are ready", set(), vec![set(), set()], None),
+        (
+            "one of a stateful set's three is not",
+            set(),
+            vec![set(), more(set(), not_ready())],
+            Some((0, 1, 0)),
+        ),
+        (
+            "eight of ten crash",
+            json!({}),
+            std::iter::repeat_n(json!({}), 2).chain(std::iter::repeat_n(not_ready(), 8)).collect(),
+            Some((0, 8, 0)),
+        ),
+        ("what was evicted is pending", json!({}), vec![json!({}), json!({}), pending()], Some((1, 0, 0))),
+        ("one ends", json!({}), vec![json!({}), json!({}), ends()], Some((0, 0, 1))),
+        (
+            "an update goes on",
+            old(),
+            vec![old(), old(), more(of_new(), not_ready()), more(of_new(), pending())],
+            Some((1, 1, 0)),
+        ),
+        ("one has failed, and is no more", json!({}), vec![json!({}), finished()], None),
+        ("the candidate itself is not ready", not_ready(), vec![json!({}), json!({})], None),
+        (
+            "another workload's",
+            json!({}),
+            vec![json!({}), more(pending(), json!({"metadata": {"namespace": "else"}}))],
+            None,
+        ),
+    ];
+    for (rule, own, others, expected) in rows {
+        let mut world = World::of_busy(&[0.80, 0.50, 0.50, 0.20]);
+        world.put(&pod("n1", "web", &own), 1.0);
+        for (index, other) in others.iter().enumerate() {
+            let mut other = pod("n2", "web", other);
+            other["metadata"]["name"] = json!(format!("web-{index}"));
+            world.put(&other, 1.0);
+        }
+        let round = world.rounds(3);
+        let why = round.spared.iter().find(|(pod, _)| pod.name.as_ref() == "web").map(|(_, why)| why);
+        let expected = expected.map(|(pending, not_ready, terminating)| {
+            Spared::Unsettled(Unsettled { pending, not_ready, terminating })
+        });
+        assert_eq!(why, expected.as_ref(), "{rule}");
+    }
+}
+
+#[test]
 fn what_nobody_knows_is_not_touched() {
     let mut world = World::of_busy(&[0.80, 0.50, 0.50, 0.20]);
     world.pod("n1", "web", 1.0);
@@ -159,8 +231,7 @@ fn a_workload_is_left_alone_for_a_while() {
         workload: workload.to_owned(),
         node: "n9".to_owned(),
         at: NOW - ago,
-        cpu: 0.0,
-        memory: 0.0,
+        ..PastEviction::default()
     };
     let after = |past: Vec<PastEviction>| {
         let mut round = world.plan(&State::remembering(past, NOW * 1_000_000_000));
@@ -171,13 +242,14 @@ fn a_workload_is_left_alone_for_a_while() {
     };
     let round = after(vec![past("shop/ReplicaSet/web", 700), past("shop/ReplicaSet/api", 120)]);
     assert_eq!(round.candidates.iter().map(|found| &*found.pod.name).collect::<Vec<_>>(), ["web"]);
-    assert_eq!(round.spared[0].1, Spared::Cooldown(480));
+    assert_eq!(round.spared[0].1, Spared::Cooldown(Pause { left: 480, returns: 0 }));
     assert_eq!(
         round.spared[0].1.to_string(),
         "a pod of its workload was evicted lately; 480 s must pass yet"
     );
     let round = after(vec![past("shop/ReplicaSet/web", -1_000)]);
-    assert_eq!(round.spared[0].1, Spared::Cooldown(600), "a time that cannot be counts as now");
+    let pause = Spared::Cooldown(Pause { left: 600, returns: 0 });
+    assert_eq!(round.spared[0].1, pause, "a time that cannot be counts as now");
 }
 
 #[test]
@@ -187,6 +259,7 @@ fn every_reason_has_a_name_and_words() {
         Spared::DaemonSet,
         Spared::Mirror,
         Spared::Static,
+        Spared::Job,
         Spared::Terminating,
         Spared::Terminal,
         Spared::Critical(2_000_000_000),
@@ -195,7 +268,8 @@ fn every_reason_has_a_name_and_words() {
         Spared::LocalStorage("v".to_owned()),
         Spared::TooYoung(5),
         Spared::FewReplicas { ready: 1, min: 1 },
-        Spared::Cooldown(1),
+        Spared::Unsettled(Unsettled { pending: 1, not_ready: 0, terminating: 2 }),
+        Spared::Cooldown(Pause { left: 1, returns: 0 }),
         Spared::UsageUnknown,
         Spared::UsesNothing,
         Spared::BoundToNode,

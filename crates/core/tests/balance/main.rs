@@ -11,6 +11,7 @@
 
 mod excluded;
 mod fitting;
+mod returns;
 mod rounds;
 mod simulated;
 mod support;

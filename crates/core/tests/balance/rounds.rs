@@ -53,6 +53,39 @@ fn rounds_in_a_row() {
 }
 
 #[test]
+fn the_same_samples_do_not_count_twice() {
+    let mut world = world();
+    let first = world.plan(&State::default());
+    world.news = false;
+    let mut round = first;
+    for _ in 0..3 {
+        round = world.plan(&round.state);
+        assert_eq!(round.verdict, Verdict::NoNews { node: "n1".into() }, "nor do they begin anew");
+    }
+    world.news = true;
+    round = world.plan(&round.state);
+    assert_eq!(round.verdict, Verdict::Waiting { node: "n1".into(), rounds: 2, of: 3 });
+    round = world.plan(&round.state);
+    assert_eq!(round.verdict, Verdict::Evict { node: "n1".into() });
+    world.news = false;
+    round = world.plan(&round.state);
+    assert_eq!(round.verdict, Verdict::NoNews { node: "n1".into() }, "and nobody goes by what is old");
+    assert!(round.candidates.is_empty());
+    // Not even what was evicted since ends it, before the node was measured again.
+    round.state.note(PastEviction {
+        workload: "shop/ReplicaSet/web".to_owned(),
+        node: "n1".to_owned(),
+        at: NOW,
+        cpu: 0.3,
+        ..PastEviction::default()
+    });
+    round = world.plan(&round.state);
+    assert_eq!(round.verdict, Verdict::NoNews { node: "n1".into() });
+    world.news = true;
+    assert_eq!(world.plan(&round.state).verdict, Verdict::Balanced);
+}
+
+#[test]
 fn relief_goes_on_until_half_the_threshold() {
     let mut world = world();
     world.pods.clear();
@@ -149,8 +182,7 @@ fn a_cap_for_the_cluster() {
         workload: "x".to_owned(),
         node: "n9".to_owned(),
         at: NOW - ago,
-        cpu: 0.0,
-        memory: 0.0,
+        ..PastEviction::default()
     };
     for (rule, evictions, expected) in [
         ("reached", vec![past(3599), past(1)], Verdict::Capped { evictions: 2 }),
@@ -170,8 +202,11 @@ fn a_node_that_is_lost() {
     let mut world = world();
     let round = world.rounds(3);
     world.node_lost = NOW;
-    for (after, verdict) in [(0, "node_lost"), (299, "node_lost"), (300, "evict")] {
+    for (after, verdict) in [(0, "node_lost"), (599, "node_lost"), (600, "evict")] {
         world.now = NOW + after;
+        for (node, busy) in [("n1", 0.80), ("n2", 0.50), ("n3", 0.50), ("n4", 0.20)] {
+            world.busy(node, busy);
+        }
         let round = world.plan(&round.state);
         assert_eq!(round.verdict.name(), verdict, "{after}");
         assert_eq!(round.candidates.is_empty(), verdict == "node_lost", "{after}");
@@ -303,6 +338,7 @@ fn every_verdict_has_a_name_and_words() {
         Verdict::NodeLost { ago: 1 },
         Verdict::Balanced,
         Verdict::Waiting { node: "n".into(), rounds: 1, of: 3 },
+        Verdict::NoNews { node: "n".into() },
         Verdict::NoTarget { node: "n".into() },
         Verdict::Capped { evictions: 1 },
         Verdict::NoCandidate { node: "n".into() },

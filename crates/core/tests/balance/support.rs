@@ -1,5 +1,6 @@
 //! A small cluster.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,6 +29,9 @@ pub(crate) struct World {
     pub(crate) node_lost: i64,
     /// Seconds since 1970.
     pub(crate) now: i64,
+    /// Whether each round has newer samples than the one before.
+    pub(crate) news: bool,
+    rounds: Cell<i64>,
 }
 
 impl World {
@@ -46,6 +50,8 @@ impl World {
             balance: BalanceSettings::default(),
             node_lost: 0,
             now: NOW,
+            news: true,
+            rounds: Cell::new(0),
         }
     }
 
@@ -111,10 +117,15 @@ impl World {
     }
 
     pub(crate) fn plan_with(&self, state: &State, placed: &Placed) -> Round {
+        self.rounds.set(self.rounds.get() + i64::from(self.news));
+        let mut load = self.load.clone();
+        for node in load.nodes.values_mut() {
+            node.sampled += self.rounds.get();
+        }
         let weights = LearntWeights::default();
         let view = View {
             objects: &self.objects,
-            load: &self.load,
+            load: &load,
             placed,
             weights: &weights,
             settings: &self.settings,

@@ -18,6 +18,8 @@ fn containers_add_up_to_pods() {
         pod["metadata"]["name"] = json!(name);
         PlacedPod::read(&pod, &world.objects).unwrap()
     };
+    let two = pod("n1", "two", &json!({"spec": {"containers": [{"name": "app"}, {"name": "new"}]}}));
+    let two = PlacedPod::read(&two, &world.objects).unwrap();
     let pods = [
         read("n1", "web-1", "web"),
         read("n4", "web-2", "web"),
@@ -25,6 +27,9 @@ fn containers_add_up_to_pods() {
         read("n1", "api-2", "api"),
         read("n1", "job-1", "job"),
         read("gone", "lost-1", "lost"),
+        read("n1", "half-1", "half"),
+        read("n1", "part-1", "part"),
+        two,
     ];
     let container = |of: &PlacedPod, pod: &str, cpu: Option<f64>, memory: Option<f64>| {
         let mut local = ByResource::default();
@@ -41,12 +46,17 @@ fn containers_add_up_to_pods() {
     };
     let containers = [
         container(&pods[0], "shop/web-1", Some(0.1), Some(0.01)),
-        container(&pods[0], "shop/web-1", Some(0.2), None),
+        container(&pods[0], "shop/web-1", Some(0.2), Some(0.0)),
         container(&pods[1], "shop/web-2", Some(0.1), Some(2.0)),
         // Of which of the two is not said.
         container(&pods[2], "", Some(0.1), Some(0.1)),
         container(&pods[2], "", Some(0.3), Some(0.1)),
         container(&pods[4], "shop/job-1", None, None),
+        container(&pods[6], "shop/half-1", Some(0.1), Some(0.1)),
+        container(&pods[6], "shop/half-1", Some(0.1), None),
+        container(&pods[8], "shop/two", Some(0.1), Some(0.1)),
+        container(&pods[7], "", None, Some(0.1)),
+        container(&pods[7], "", Some(0.1), Some(0.1)),
         container(&pods[5], "shop/lost-1", Some(0.1), Some(0.1)),
         // One of the same name that was on another node before.
         container(&pods[1], "shop/web-1", Some(0.9), None),
@@ -73,6 +83,9 @@ fn containers_add_up_to_pods() {
         ("and so the other one", Some((2.0, 10.0 * gibi))),
         ("nothing was measured", None),
         ("a node that nobody knows", None),
+        ("the memory of one container is not known", None),
+        ("the CPU of one of the workload's is not known", None),
+        ("of one of its containers nothing is known", None),
     ];
     for (pod, (rule, expected)) in pods.iter().zip(expected) {
         let found = uses.of(pod);

@@ -192,3 +192,16 @@ fn without_an_idle_share_the_shortest_window_counts() {
     let decision = World::of(&file).policies(0.0, 1.0, 0.0).score(&["a"]);
     near(decision.nodes[0].weighted.unwrap(), 0.5 * 0.7 + 0.5 * 0.5, "cpu and bandwidth");
 }
+
+/// Weights of disk are learnt from what is stored: a disk that is busy may be empty.
+#[test]
+fn how_busy_a_disk_is_does_not_tell_how_full_it_is() {
+    for (rule, idle, expected) in [
+        ("only how busy it is", json!({}), 0.7),
+        ("how full it is", json!({"disk": 0.1}), f64::midpoint(0.7, 0.1)),
+    ] {
+        let file = json!({"nodes": {"a": {"cpu": {"15m": 0.3}, "disk": {"15m": 0.4}, "idle": idle}}});
+        let decision = World::of(&file).policies(0.0, 1.0, 0.0).score(&["a"]);
+        near(decision.nodes[0].weighted.unwrap(), expected, rule);
+    }
+}

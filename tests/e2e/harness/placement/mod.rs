@@ -263,6 +263,12 @@ impl Placement<'_> {
         install(self.world).await?;
         drop(self.server.take());
         self.world.forget_leases().await?;
+        self.serve_next(more).await
+    }
+
+    /// [`Placement::serve`] where the replica before has just died: what it left on its lease is there.
+    pub(crate) async fn serve_next(&self, more: &Value) -> Result<()> {
+        drop(self.server.take());
         let mut section = json!({
             "enabled": true,
             "address": format!("127.0.0.1:{}", self.caller.port),

@@ -152,7 +152,7 @@ pub(in super::super) async fn the_right_pod(world: &World) -> Result<()> {
         }
         placement.all_open().await?;
         let before = on(placement, "n1").await?;
-        balanced(placement, &BASE, &json!({}), async || {
+        balanced(placement, &BASE, &json!({}), async |_| {
             until("both pods to have moved", async || {
                 Ok((!on(placement, "n1").await?.contains_key("right")).then_some(()))
             })
@@ -193,13 +193,13 @@ async fn balanced(
     placement: &Placement<'_>,
     base: &[(&str, f64)],
     more: &Value,
-    scenario: impl AsyncFnOnce() -> Result<()>,
+    scenario: impl AsyncFnOnce(&Gauges) -> Result<()>,
 ) -> Result<()> {
     placement
         .while_load_follows(base, async |gauges| {
             placement.serve(&section(gauges, more)).await?;
             placement.schedule_by(&placement.configuration(&[])?)?;
-            let outcome = scenario().await;
+            let outcome = scenario(gauges).await;
             let told = last_round(placement).await.unwrap_or_default();
             outcome.with_context(|| format!("the last round: {told:#}"))
         })
@@ -225,7 +225,7 @@ pub(in super::super) async fn comes_to_rest(world: &World) -> Result<()> {
         placement.all_open().await?;
         // 0.63, 0.1, 0.1, 0.02: after four moves the node is 0.23, which is 0.02 above the mean.
         let base = [("n1", 0.03), ("n2", 0.1), ("n3", 0.1), ("n4", 0.02)];
-        balanced(placement, &base, &json!({}), async || {
+        balanced(placement, &base, &json!({}), async |_| {
             until("the node to be relieved", async || {
                 let left = on(placement, "n1").await?.get("web").map_or(0, Vec::len);
                 Ok((left <= 2).then_some(()))
@@ -251,7 +251,7 @@ async fn hot(
     world: &World,
     name: &'static str,
     more: &Value,
-    scenario: impl AsyncFnOnce(&Placement<'_>) -> Result<()>,
+    scenario: impl AsyncFnOnce(&Placement<'_>, &Gauges) -> Result<()>,
 ) -> Result<()> {
     with_nodes(world, name, Nodes::sized(5), async |placement| {
         placement.schedule_by(&plain())?;
@@ -261,7 +261,7 @@ async fn hot(
         placement.aged("app=web").await?;
         placement.all_open().await?;
         let base = [("n1", 0.2), ("n2", 0.1), ("n3", 0.1), ("n4", 0.1), ("n5", 0.1)];
-        balanced(placement, &base, more, async || scenario(placement).await).await
+        balanced(placement, &base, more, async |gauges| scenario(placement, gauges).await).await
     })
     .await
 }
@@ -278,7 +278,7 @@ async fn event(placement: &Placement<'_>, reason: &str) -> Result<()> {
 
 /// With `dryRun` it is told what would be done, and nothing is.
 pub(in super::super) async fn only_told(world: &World) -> Result<()> {
-    hot(world, "only-told", &json!({"dryRun": true}), async |placement| {
+    hot(world, "only-told", &json!({"dryRun": true}), async |placement, _| {
         let before = names(&placement.pods("app=web").await?);
         until("a decision", async || {
             let told = last_round(placement).await?;
@@ -300,7 +300,7 @@ pub(in super::super) async fn only_told(world: &World) -> Result<()> {
 
 /// A node fails while another one is hot: nobody is evicted, and bindings count for longer.
 pub(in super::super) async fn node_lost(world: &World) -> Result<()> {
-    hot(world, "lost", &json!({"rounds": 8}), async |placement| {
+    hot(world, "lost", &json!({"rounds": 8}), async |placement, _| {
         rounds(placement, 2.0).await?;
         let before = names(&placement.pods("app=web").await?);
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": placement.node("n5")}});
@@ -316,6 +316,31 @@ pub(in super::super) async fn node_lost(world: &World) -> Result<()> {
         check_eq!(evictions(placement).await?.to_string(), "0", "evictions");
         let flood = placement.ask("/api/v1/nodes").await?["flood"].clone();
         ensure!(flood != json!(false) && !flood.is_null(), "flood: {flood}");
+        Ok(())
+    })
+    .await
+}
+
+/// The leader dies after an eviction: the next one leaves the workload alone for as long as the first would have.
+pub(in super::super) async fn leader_dies(world: &World) -> Result<()> {
+    let settings = json!({"cooldown": "10m"});
+    hot(world, "next", &settings, async |placement, gauges| {
+        until("the first eviction", async || Ok((evictions(placement).await? >= 1.0).then_some(()))).await?;
+        placement.placed("app=web", 4).await?;
+        let before = names(&placement.pods("app=web").await?);
+        placement.serve_next(&section(gauges, &settings)).await?;
+        until("a round of the next leader in which the node is too busy", async || {
+            let told = last_round(placement).await?;
+            ensure!(told["source"]["name"] == placement.node("n1"), "{told:#}");
+            Ok(Some(()))
+        })
+        .await?;
+        rounds(placement, 5.0).await?;
+        check_eq!(names(&placement.pods("app=web").await?), before, "the pods");
+        let told = last_round(placement).await?;
+        for pod in &on(placement, "n1").await?["web"] {
+            reason(&told, pod, "cooldown")?;
+        }
         Ok(())
     })
     .await

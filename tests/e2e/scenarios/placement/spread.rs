@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::harness::World;
 use crate::harness::node_load::Gauges;
 use crate::harness::placement::{Nodes, with_nodes};
+use crate::harness::{World, until};
 
 /// Forty pods of nobody at once, on five nodes that are loaded almost alike: none gets more than twice its share.
 pub(in super::super) async fn burst(world: &World) -> Result<()> {
@@ -29,6 +29,39 @@ pub(in super::super) async fn burst(world: &World) -> Result<()> {
         ensure!(placed.len() == 5 && most <= 2 * PODS / 5, "{placed:?}");
         ensure!(placement.calls("prioritize").await? >= 40.0, "the extender was passed over");
         Ok(())
+    })
+    .await
+}
+
+/// More pods wait than there may be: they go where least was bound, whatever the load.
+pub(in super::super) async fn flood(world: &World) -> Result<()> {
+    const PODS: usize = 60;
+    with_nodes(world, "flood", Nodes::sized(3), async |placement| {
+        let gauges = Gauges::start(&placement.dir.join("prometheus")).await?;
+        for (node, share) in [("n1", 0.1), ("n2", 0.8), ("n3", 0.8)] {
+            gauges.set(&placement.node(node), share, share);
+        }
+        let mut section = gauges.section();
+        section["flood"] = json!({"pendingPods": 5, "form": "fuse"});
+        placement.serve(&section).await?;
+        placement.loaded(3).await?;
+        for number in 0..PODS {
+            let mut pod = placement.pod(&format!("pod-{number}"), &json!({}));
+            pod["metadata"]["labels"]["flood"] = "yes".into();
+            world.cluster.create(&pod).await?;
+        }
+        until("the flood to be told", async || {
+            Ok(placement.ask("/api/v1/nodes").await?["flood"].is_string().then_some(()))
+        })
+        .await?;
+        placement.schedule_by(&placement.configuration(&[])?)?;
+        let placed = placement.placed("flood=yes", PODS).await?;
+        let most = placed.values().max().copied().unwrap_or_default();
+        ensure!(placed.len() == 3 && most <= PODS / 2, "{placed:?}");
+        until("the flood to be over", async || {
+            Ok(placement.ask("/api/v1/nodes").await?["flood"].is_null().then_some(()))
+        })
+        .await
     })
     .await
 }

@@ -100,18 +100,19 @@ impl View<'_> {
         self.load.fresh(node, self.now, &self.settings.load)
     }
 
-    /// The shares of a node that are idle: as given, else what the shortest window leaves.
+    /// The shares of a node that are idle: as given, else what the shortest window leaves. Of a disk only the given one
+    /// counts: weights are by what is stored, and how busy it is says nothing of that.
     fn idle(&self, node: &NodeLoad) -> ByResource<Option<f64>> {
         use crate::placement::Metric;
         let mut idle = ByResource::default();
         for (resource, given) in node.idle.iter() {
             let metric = match resource {
-                NodeResource::Cpu => Metric::Cpu,
-                NodeResource::Memory => Metric::Memory,
-                NodeResource::Bandwidth => Metric::Network,
-                NodeResource::Disk => Metric::Disk,
+                NodeResource::Cpu => Some(Metric::Cpu),
+                NodeResource::Memory => Some(Metric::Memory),
+                NodeResource::Bandwidth => Some(Metric::Network),
+                NodeResource::Disk => None,
             };
-            let left = || node.newest(metric, &self.settings.load).map(|used| 1.0 - used);
+            let left = || node.newest(metric?, &self.settings.load).map(|used| 1.0 - used);
             idle.set(resource, given.map(|given| given.clamp(0.0, 1.0)).or_else(left));
         }
         idle
