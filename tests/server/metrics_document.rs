@@ -70,6 +70,7 @@ fn used() -> Metrics {
     metrics.recommender_skipped(SampleOutcome::Future, 2);
     let cores = Amounts::from_iter([("cpu", 40_000_000_000)]);
     metrics.load_answered(LoadOf::Nodes, "prometheus");
+    metrics.load_window_missing("1d", 1);
     metrics.quota_tree("elastic", &cores, &cores, &cores);
     metrics
 }
