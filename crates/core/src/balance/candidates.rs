@@ -17,6 +17,8 @@ use crate::pod::Json;
 const CRITICAL: i32 = 2_000_000_000;
 /// A pod that is less than this part of what is to be moved is left: the node would stay as it is.
 const NEXT_TO_NOTHING: f64 = 0.01;
+/// But not one that is more of the node than this: much that is to go may be nothing but small pods.
+const SMALL: f64 = 0.001;
 /// Sums of shares are not exact.
 const ROUNDING: f64 = 1e-9;
 const SECOND: i64 = 1_000_000_000;
@@ -152,7 +154,7 @@ impl<'a> Search<'_, 'a> {
         }
         let uses = (self.input.usage)(pod).ok_or(Spared::UsageUnknown)?;
         let Some(part) = self.part_on(uses, &fitter.source) else { return Err(Spared::UsageUnknown) };
-        if part < self.excess * NEXT_TO_NOTHING {
+        if part < (self.excess * NEXT_TO_NOTHING).min(SMALL) {
             return Err(Spared::UsesNothing);
         }
         let mut claims = Vec::new();

@@ -212,8 +212,14 @@ fn what_nobody_knows_is_not_touched() {
     assert_eq!(world.spared("web"), Some("usage_unknown"), "a node that does not say how much it has");
 
     let mut world = World::of_busy(&[0.80, 0.50, 0.50, 0.20]);
-    world.pod("n1", "idle", 0.01);
-    assert_eq!(world.spared("idle"), Some("uses_nothing"), "less than a hundredth of what is to go");
+    world.pod("n1", "idle", 0.009);
+    assert_eq!(world.spared("idle"), Some("uses_nothing"), "less than a thousandth of the node");
+    world.pod("n1", "small", 0.011);
+    assert_eq!(
+        world.goes(),
+        ["small"],
+        "less than a hundredth of what is to go, but there may be nothing larger"
+    );
 }
 
 #[test]
