@@ -216,7 +216,7 @@ mod tests {
         rounds.next(&state, NOW);
         let labels_at = |rounds: &mut Rounds, minute: i64| {
             let patches = rounds.next(&state, NOW + minute * MINUTE);
-            patches.iter().filter(|patch| patch.class.is_some()).count()
+            patches.iter().filter(|patch| patch.has_label).count()
         };
         assert!((1..30).all(|minute| labels_at(&mut rounds, minute) == 0), "whatever becomes old");
         let empty = LoadSnapshot { taken: NOW + 30 * MINUTE, ..LoadSnapshot::default() };
