@@ -617,7 +617,7 @@ fn evictions_for_balance_are_stopped_by_a_reload() {
     let of = |text: &str| format!("placement: {{balance: {{{text}}}}}\n");
     let workspace = Workspace::new("config.yaml", &of("dryRun: false"));
     let (mut watcher, receiver, _) = watch(&workspace);
-    workspace.write(&of("dryRun: true, interval: 10s, excludedNamespaces: [a], evictionsPerHour: 1"));
+    workspace.write(of("dryRun: true, interval: 10s, excludedNamespaces: [a], evictionsPerHour: 1"));
     let Poll::Reloaded { changed, needs_restart } = watcher.poll_once() else { panic!("not taken over") };
     let expected = ["dryRun", "evictionsPerHour", "excludedNamespaces"];
     let expected = expected.map(|key| format!("placement.balance.{key}"));

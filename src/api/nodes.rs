@@ -77,17 +77,17 @@ mod tests {
         let mut means = ByMetric::default();
         means.set(Metric::Cpu, Some(0.25));
         let second = 1_000_000_000;
-        let load = |sampled: i64| NodeLoad { means: vec![means.clone()], sampled, ..NodeLoad::default() };
+        let load = |sampled: i64| NodeLoad { means: vec![means], sampled, ..NodeLoad::default() };
         let state = PlacementState::new(Settings::default(), Arc::default());
         let nodes = [("fresh", 301), ("stale", 300)].map(|(name, at)| (Arc::from(name), load(at * second)));
         state.load.store(Arc::new(LoadSnapshot { nodes: nodes.into(), taken: 301 * second }));
 
         let answer: Value = serde_json::from_str(&answer_at(&state, 601 * second).unwrap()).unwrap();
-        let [fresh, stale] = answer["nodes"].as_array().unwrap().as_slice() else { panic!("{answer}") };
+        let [fresh, old] = answer["nodes"].as_array().unwrap().as_slice() else { panic!("{answer}") };
         assert_eq!(fresh["sampled"], "1970-01-01T00:05:01Z");
         assert_eq!(fresh["load"], json!({"cpu": {"15m": 0.25}}));
-        assert_eq!((&stale["sampled"], &stale["U"]), (&Value::Null, &Value::Null), "{stale}");
-        assert_eq!((&stale["load"], &stale["metrics"]), (&json!({}), &json!({})), "{stale}");
-        assert_eq!(stale["score"], fresh["score"], "the median of the others");
+        assert_eq!((&old["sampled"], &old["U"]), (&Value::Null, &Value::Null), "{old}");
+        assert_eq!((&old["load"], &old["metrics"]), (&json!({}), &json!({})), "{old}");
+        assert_eq!(old["score"], fresh["score"], "the median of the others");
     }
 }

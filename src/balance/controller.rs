@@ -209,7 +209,7 @@ impl Controller {
                 return;
             }
             tries += 1;
-            let (outcome, message, tried) = if self.parts.config.load().dry_run {
+            let (outcome, message, goes_on) = if self.parts.config.load().dry_run {
                 self.ask(round, source, goes).await
             } else {
                 self.evict(round, source, goes).await
@@ -221,7 +221,7 @@ impl Controller {
             self.parts.metrics.balance_eviction(counted(outcome));
             self.tell(source, goes, outcome, message.as_deref()).await;
             report.note(index, outcome, message);
-            if let Tried::Done = tried {
+            if let Tried::Done = goes_on {
                 return;
             }
         }

@@ -1,6 +1,11 @@
 //! Pods of namespaces that ask for it prefer nodes by their load class.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails this way says where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that fails this way says where"
+)]
 
 mod support;
 

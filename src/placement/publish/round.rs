@@ -6,8 +6,8 @@ use std::sync::Arc;
 use plimsoll_core::keys;
 use plimsoll_core::objects::Node;
 use plimsoll_core::placement::{
-    ClassChange, ClassRounds, CraneValues, CraneWritten, View, crane_annotations, crane_is_due,
-    crane_values, usages,
+    ClassChange, ClassRounds, CraneValues, CraneWritten, View, crane_annotations, crane_is_due, crane_values,
+    usages,
 };
 use serde_json::{Map, Value, json};
 

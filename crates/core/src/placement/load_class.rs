@@ -128,23 +128,20 @@ impl ClassRounds {
             let before = last.get(&key).copied();
             let written = node.labels.get(keys::LOAD_CLASS).map(String::as_str);
             let labelled = written.and_then(LoadClass::from_name);
-            let (seen, wanted) = match usage {
-                Some(usage) => {
-                    let class = bounds.class(usage, labelled);
-                    (Seen::Class(class), Some(settled(class, before, labelled)))
+            let (seen, wanted) = if let Some(usage) = usage {
+                let class = bounds.class(usage, labelled);
+                (Seen::Class(class), Some(settled(class, before, labelled)))
+            } else {
+                let missing = match before {
+                    Some(Seen::Missing(rounds)) => rounds.saturating_add(1),
+                    _ => 1,
+                };
+                // Until then it keeps what it has, be it a word of somebody else.
+                if missing < MISSED {
+                    self.seen.insert(key, Seen::Missing(missing));
+                    continue;
                 }
-                None => {
-                    let missing = match before {
-                        Some(Seen::Missing(rounds)) => rounds.saturating_add(1),
-                        _ => 1,
-                    };
-                    // Until then it keeps what it has, be it a word of somebody else.
-                    if missing < MISSED {
-                        self.seen.insert(key, Seen::Missing(missing));
-                        continue;
-                    }
-                    (Seen::Missing(missing), None)
-                }
+                (Seen::Missing(missing), None)
             };
             self.seen.insert(key, seen);
             if written != wanted.map(LoadClass::name) {

@@ -123,9 +123,9 @@ mod tests {
         let mut dropped = Dropped::default();
         let values = |nodes: &[(&str, f64)]| {
             let mut values = NodeValues::default();
-            nodes.iter().for_each(|(node, value)| {
-                values.put(&(*node).into(), Some(*value), 1e18, &mut Dropped::default())
-            });
+            for (node, value) in nodes {
+                values.put(&(*node).into(), Some(*value), 1e18, &mut Dropped::default());
+            }
             values
         };
         let cpu = values(&[("fresh", 0.5), ("stale", 0.5), ("gone", 0.5), ("timeless", 0.5)]);

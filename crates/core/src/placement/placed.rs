@@ -17,12 +17,15 @@ const SECOND: i64 = 1_000_000_000;
 pub struct Placed {
     /// Whether all pods were listed, and are followed since.
     complete: bool,
-    by_name: HashMap<Arc<str>, Arc<HashMap<Arc<str>, Arc<PlacedPod>>>>,
+    by_name: HashMap<Arc<str>, Arc<ByName>>,
     by_node: HashMap<Arc<str>, Arc<NodePods>>,
     by_workload: HashMap<WorkloadKey, Arc<Replicas>>,
     /// Those that wait for a node, by the time of their creation.
     pending: BTreeSet<(i64, Arc<str>, Arc<str>)>,
 }
+
+/// The pods of a namespace.
+type ByName = HashMap<Arc<str>, Arc<PlacedPod>>;
 
 /// The pods of a node.
 #[derive(Clone, Debug, Default)]

@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     clippy::cast_precision_loss,
     clippy::float_cmp,
+    clippy::too_many_lines,
     reason = "a test that fails this way says where"
 )]
 

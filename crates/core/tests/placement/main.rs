@@ -7,6 +7,7 @@
     clippy::indexing_slicing,
     clippy::too_many_lines,
     clippy::type_complexity,
+    clippy::option_option,
     reason = "a table is long; a test that fails this way says where"
 )]
 
