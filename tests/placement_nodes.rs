@@ -63,7 +63,10 @@ fn state(nodes: &[(&str, f64)]) -> PlacementState {
         objects.put(Fact::Node(Arc::new(node)));
         let mut means = ByMetric::default();
         means.set(Metric::Cpu, Some(*usage));
-        load.nodes.insert((*name).into(), NodeLoad { means: vec![means; 3], ..NodeLoad::default() });
+        load.nodes.insert(
+            (*name).into(),
+            NodeLoad { means: vec![means; 3], sampled: load.taken, ..NodeLoad::default() },
+        );
     }
     let mut state = PlacementState::new(Settings::default(), Arc::new(ArcSwap::from_pointee(objects)));
     state.load.store(Arc::new(load));

@@ -284,7 +284,11 @@ fn typed(text: &str, default: &Value) -> Value {
     let parsed = match default {
         Value::Bool(_) => text.trim().to_ascii_lowercase().parse().ok().map(Value::Bool),
         Value::Number(number) if number.is_f64() => text.trim().parse::<f64>().ok().map(Value::from),
-        Value::Number(_) => text.trim().parse::<u64>().ok().map(Value::from),
+        Value::Number(_) => {
+            let whole = text.trim().parse::<u64>().ok().map(Value::from);
+            // The default is whole, but what it is a default for need not be.
+            whole.or_else(|| text.trim().parse::<f64>().ok().map(Value::from))
+        }
         Value::Array(_) => list_of(text),
         Value::Object(_) => mapping_of(text),
         _ => None,

@@ -344,7 +344,7 @@ section! {
         window: "1m",
         bindings: 5,
         form: "step",
-        penalty: 20.0,
+        penalty: 20,
     }
 }
 
