@@ -12,6 +12,9 @@ use recommender::sources::{Sample, Skipped};
 #[path = "../../src/recommender/sources/prometheus/answer.rs"]
 mod answer;
 #[allow(dead_code)]
+#[path = "../../src/recommender/sources/prometheus/containers.rs"]
+mod containers;
+#[allow(dead_code)]
 #[path = "../../src/recommender/sources/sample.rs"]
 mod sample;
 #[allow(dead_code)]
@@ -29,15 +32,25 @@ mod recommender {
     }
 }
 
+/// Reads an answer into a table.
+fn read(
+    body: &[u8],
+    labels: &containers::Labels,
+    table: &mut table::Table,
+    skipped: &mut Skipped,
+) -> Result<answer::Answer, serde_json::Error> {
+    answer::read(body, &mut containers::Containers { labels, table, skipped, points: 0 })
+}
+
 fuzz_target!(|body: &[u8]| {
     let (mut cpu, mut memory) = (table::Table::default(), table::Table::default());
-    let (mut skipped, labels) = (Skipped::default(), answer::Labels::default());
-    match answer::read(body, &labels, &mut cpu, &mut skipped) {
+    let (mut skipped, labels) = (Skipped::default(), containers::Labels::default());
+    match read(body, &labels, &mut cpu, &mut skipped) {
         Ok(answer) => assert!(answer.warnings.len() <= 5),
         Err(error) => return assert!(!error.to_string().is_empty()),
     }
     // The second half of the series is missing there.
-    let _ = answer::read(&body[..body.len() / 2], &labels, &mut memory, &mut skipped);
+    let _ = read(&body[..body.len() / 2], &labels, &mut memory, &mut skipped);
     let (mut delivered, mut last) = (0, HashMap::new());
     let samples = table::join(&cpu, &memory, &mut skipped, &mut |sample: &Sample<'_>| {
         delivered += 1;
