@@ -1,7 +1,7 @@
 //! Policy `load`: how much of a node is used, over several windows and metrics.
 
 use super::{View, median};
-use crate::placement::{ByMetric, Figures, LoadSettings, Metric, NodeLoad, NodeResource};
+use crate::placement::{ByMetric, Figures, LoadSettings, Metric, NodeLoad};
 
 /// How much of a node is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,17 +73,12 @@ pub(super) fn with_pod(nodes: &[&str], estimate: Figures, view: &View<'_>) -> Ve
             if let Some(pods) = view.placed.on(node) {
                 expected.add(pods.unseen(load.sampled, settings), 1.0);
             }
-            let part = |figure: f64, resource| {
-                if figure > 0.0 {
-                    view.capacity(node, resource).map_or(0.0, |whole| figure / whole)
-                } else {
-                    0.0
-                }
-            };
-            Figures {
-                cpu: part(expected.cpu, NodeResource::Cpu),
-                memory: part(expected.memory, NodeResource::Memory),
+            if expected == Figures::default() {
+                return expected;
             }
+            let [cpu, memory] = view.capacities(node);
+            let part = |figure: f64, whole: Option<f64>| whole.map_or(0.0, |whole| figure / whole);
+            Figures { cpu: part(expected.cpu, cpu), memory: part(expected.memory, memory) }
         })
         .collect();
     usages(&measured, settings, |place, metric| {

@@ -84,15 +84,13 @@ pub struct NodeScore {
 
 impl View<'_> {
     /// What a node has of CPU (cores) and memory (bytes): its capacity, else what the source of the load told.
-    fn capacity(&self, node: &str, resource: NodeResource) -> Option<f64> {
-        let name = match resource {
-            NodeResource::Cpu => Some("cpu"),
-            NodeResource::Memory => Some("memory"),
-            NodeResource::Bandwidth | NodeResource::Disk => None,
-        };
-        let of_object = name.and_then(|name| self.objects.node(node)?.capacity.get(name)).map(units);
-        let told = || self.load.nodes.get(node).and_then(|load| load.totals.get(resource));
-        of_object.or_else(told).filter(|capacity| capacity.is_finite() && *capacity > 0.0)
+    fn capacities(&self, node: &str) -> [Option<f64>; 2] {
+        let (object, load) = (self.objects.node(node), self.load.nodes.get(node));
+        [NodeResource::Cpu, NodeResource::Memory].map(|resource| {
+            let of_object = object.and_then(|node| node.capacity.get(resource.name())).map(units);
+            let told = || load?.totals.get(resource);
+            of_object.or_else(told).filter(|capacity| capacity.is_finite() && *capacity > 0.0)
+        })
     }
 
     /// What is known of its load.
