@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -168,8 +168,15 @@ fn answer<H: Handler>(
     move |request| {
         let (service, peer, busy) = (service.clone(), Arc::clone(&peer), activity.request());
         Box::pin(async move {
-            let response = service.answer(request, &peer).await;
+            let version = request.version();
+            let mut response = service.answer(request, &peer).await;
             drop(busy);
+            if version >= Version::HTTP_2 {
+                // Only HTTP/1 has this header; HTTP/2 says goodbye by a frame.
+                response.headers_mut().remove(header::CONNECTION);
+            } else if service.shutdown().is_draining() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok(response)
         })
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 
@@ -118,19 +118,11 @@ impl<A: Admission> Handler for Service<A> {
     async fn answer(&self, request: Request<Incoming>, _: &Peer) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
-        let mut response = match request::stage(&head) {
+        match request::stage(&head) {
             Ok(stage) => self.review(stage, &head, body).await,
             // The rest of the request is not read, so nothing can follow it on this connection.
             Err(refusal) => self.refuse(Refusal { close: has_body, ..refusal }),
-        };
-        if self.0.shutdown.is_draining() {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        if head.version >= Version::HTTP_2 {
-            // Only HTTP/1 has this header; HTTP/2 says goodbye by a frame.
-            response.headers_mut().remove(header::CONNECTION);
-        }
-        response
     }
 
     fn options(&self) -> &ServerOptions {

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use rustls_pki_types::UnixTime;
@@ -54,7 +54,7 @@ impl Handler for Service {
         self.0.metrics.hpa_api_request(group, answer.outcome);
         let mut response = answer.into_response();
         // Bodies are not read, so nothing can follow one on this connection.
-        if head.version < Version::HTTP_2 && (self.0.shutdown.is_draining() || !body.is_end_stream()) {
+        if !body.is_end_stream() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response

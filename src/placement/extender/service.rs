@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use plimsoll_core::placement::extender::{self, Args, NoLoad, Wanted};
@@ -211,18 +211,10 @@ impl Handler for Service {
             Err(refusal) => self.unread(Refusal { close: has_body, ..refusal }),
         };
         self.0.metrics.extender_request(route::verb(head.uri.path()), outcome);
-        let mut response = match result {
+        match result {
             Ok(body) => json(StatusCode::OK, body),
             Err(refusal) => refuse(&head, refusal),
-        };
-        if self.0.shutdown.is_draining() {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        if head.version >= Version::HTTP_2 {
-            // Only HTTP/1 has this header; HTTP/2 says goodbye by a frame.
-            response.headers_mut().remove(header::CONNECTION);
-        }
-        response
     }
 
     fn options(&self) -> &ServerOptions {
