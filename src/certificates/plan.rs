@@ -243,7 +243,7 @@ fn on_the_way(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> St
         BundleState::Absent | BundleState::Holds(_) => None,
     });
     // Where nothing works yet, what can be published is better than nothing.
-    if let Some(unknown) = unknown.filter(|_| in_use) {
+    if let Some(unknown) = unknown.filter(|_| trusted_before) {
         return Step::Blocked(unknown);
     }
     let long = if trusted_before { timing.publish_for } else { timing.publish_for.min(FIRST_WAIT) };
