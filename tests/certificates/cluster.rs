@@ -33,7 +33,10 @@ async fn from_an_empty_secret_to_replicas_that_are_trusted() {
     for replica in &replicas {
         until("it says what it waits for", || replica.said().contains("plimsoll-certs")).await;
         let missing = replica.readiness.missing();
-        assert!(missing[0].1.starts_with("there is no certificate yet: Secret plimsoll-ca is empty"), "{missing:?}");
+        assert!(
+            missing[0].1.starts_with("there is no certificate yet: Secret plimsoll-ca is empty"),
+            "{missing:?}"
+        );
         assert!(call(&cluster, replica).await.is_err());
         assert_eq!(replica.server.metric("plimsoll_degraded{reason=\"self_managed_certificates\"}"), 1);
     }
@@ -47,17 +50,25 @@ async fn from_an_empty_secret_to_replicas_that_are_trusted() {
     assert_ne!(serials[0], serials[1], "each has a certificate of its own");
     let trusted = cluster.trusted();
     assert_eq!(Some(&trusted), cluster.value("ca.crt").as_ref());
-    for (path, pointer) in
-        [(MUTATING, "/webhooks/2/clientConfig/caBundle"), (VALIDATING, FIRST), (API_SERVICE, "/spec/caBundle")]
-    {
+    for (path, pointer) in [
+        (MUTATING, "/webhooks/2/clientConfig/caBundle"),
+        (VALIDATING, FIRST),
+        (API_SERVICE, "/spec/caBundle"),
+    ] {
         assert_eq!(cluster.bundle(path, pointer), trusted, "{path} {pointer}");
     }
     let after = cluster.api.object(MUTATING).unwrap();
     assert_eq!(after["webhooks"][1], before["webhooks"][1], "what is not ours stays");
     let keys: Vec<_> = cluster.data().as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, ["ca.crt", "ca.key", "format", "switched"]);
-    assert_eq!(leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}"), 1);
-    assert_eq!(leader.metric("plimsoll_certificate_authority_rotations_total{step=\"switch\",result=\"success\"}"), 1);
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}"),
+        1
+    );
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"switch\",result=\"success\"}"),
+        1
+    );
     assert_eq!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"success\"}"), 3);
     let not_after = Authority::from_pem(&trusted, &cluster.value("ca.key").unwrap()).unwrap();
     let not_after = not_after.root().not_after().as_second();
@@ -68,7 +79,8 @@ async fn from_an_empty_secret_to_replicas_that_are_trusted() {
     for seen in cluster.api.seen() {
         let known = named.contains(&seen.path.as_str()) || seen.path.ends_with("/plimsoll-quota");
         assert!(known, "{} {}", seen.method, seen.path);
-        let verbs = if seen.path == SECRET { [Method::GET, Method::PUT] } else { [Method::GET, Method::PATCH] };
+        let verbs =
+            if seen.path == SECRET { [Method::GET, Method::PUT] } else { [Method::GET, Method::PATCH] };
         assert!(verbs.contains(&seen.method), "{} {}", seen.method, seen.path);
     }
     leader.stop().await;
@@ -108,8 +120,14 @@ async fn a_rotation_costs_no_call() {
     assert_eq!(cluster.value("rotated").as_deref(), Some("today"));
     assert!(start.elapsed() >= TIMING.certificate_lifetime, "certificates of the old one had not ended");
     assert!(serials.len() >= 2 && calls >= 20, "{} certificates, {calls} calls", serials.len());
-    assert_eq!(leader.metric("plimsoll_certificate_authority_rotations_total{step=\"drop\",result=\"success\"}"), 1);
-    assert_eq!(leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}"), 2);
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"drop\",result=\"success\"}"),
+        1
+    );
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}"),
+        2
+    );
     leader.stop().await;
     replica.stop().await;
 }
@@ -164,7 +182,11 @@ async fn rights_that_are_missing_are_named() {
         ("GET", "secrets/", "grant get on secrets to"),
         ("PUT", "secrets/", "grant update on secrets to"),
         ("GET", "/mutating", "grant get on mutatingwebhookconfigurations.admissionregistration.k8s.io to"),
-        ("PATCH", "/validating", "grant patch on validatingwebhookconfigurations.admissionregistration.k8s.io to"),
+        (
+            "PATCH",
+            "/validating",
+            "grant patch on validatingwebhookconfigurations.admissionregistration.k8s.io to",
+        ),
         ("PATCH", "apiservices/", "grant patch on apiservices.apiregistration.k8s.io to"),
     ];
     for (verb, path, expected) in rows {
@@ -198,7 +220,8 @@ async fn a_rotation_waits_for_who_cannot_be_told() {
     let mut secret = cluster.api.object(SECRET).unwrap();
     secret["metadata"]["annotations"] = json!({"plimsoll.dev/rotate": "1"});
     cluster.api.put(SECRET, secret);
-    until("blocked", || leader.said().contains("the new authority waits until it is published everywhere")).await;
+    until("blocked", || leader.said().contains("the new authority waits until it is published everywhere"))
+        .await;
     tokio::time::sleep(TIMING.publish_for * 2).await;
     assert!(cluster.value("next.crt").is_some(), "it is not in force");
     cluster.allow_all();
@@ -234,7 +257,8 @@ async fn what_somebody_edits_is_mended() {
         cluster.api.put(MUTATING, object);
         let written = || cluster.api.object(MUTATING).unwrap();
         until("mended", || {
-            let text = written()["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().len();
+            let text =
+                written()["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().len();
             text > 100
         })
         .await;
@@ -281,7 +305,10 @@ async fn a_replica_that_cannot_read_serves_to_the_end_and_no_longer() {
     *now.lock().unwrap() += SignedDuration::from_secs(4);
     until("not ready", || !replica.readiness.is_ready()).await;
     let missing = replica.readiness.missing();
-    assert!(missing[0].1.contains("expired at") && missing[0].1.contains("grant get on secrets"), "{missing:?}");
+    assert!(
+        missing[0].1.contains("expired at") && missing[0].1.contains("grant get on secrets"),
+        "{missing:?}"
+    );
     assert_eq!(replica.server.store.serial(), second, "nothing is signed with what may be out of date");
 
     cluster.allow_all();

@@ -51,7 +51,8 @@ impl Cluster {
         let cluster = Self::default();
         cluster.put_secret(Value::Null);
         let ours = |name: &str| json!({"name": name, "clientConfig": {"service": service()}});
-        let theirs = json!({"name": "theirs", "clientConfig": {"caBundle": "dGhlaXJz", "url": "https://example.org"}});
+        let theirs =
+            json!({"name": "theirs", "clientConfig": {"caBundle": "dGhlaXJz", "url": "https://example.org"}});
         let webhooks = [ours("pods.plimsoll.dev"), theirs, ours("hpas.plimsoll.dev")];
         cluster.api.put(MUTATING, json!({"metadata": {"name": "plimsoll"}, "webhooks": webhooks}));
         cluster.api.put(
