@@ -9,6 +9,7 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod crd;
+pub mod decisions;
 mod files;
 pub mod hpa;
 pub mod input;

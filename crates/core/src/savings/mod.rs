@@ -25,10 +25,7 @@ impl Add for Figures {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            cpu: self.cpu.saturating_add(other.cpu),
-            memory: self.memory.saturating_add(other.memory),
-        }
+        Self { cpu: self.cpu.saturating_add(other.cpu), memory: self.memory.saturating_add(other.memory) }
     }
 }
 

@@ -46,8 +46,20 @@ fn what_a_pod_counts_before_and_now() {
     for (rule, original, spec, before, now) in [
         ("lowered", lowered("1", "500m"), containers("500m", "64Mi"), 1000, 500),
         ("nothing recorded", Value::Null, containers("500m", "64Mi"), 500, 500),
-        ("a record of another request is not believed", lowered("1", "400m"), containers("500m", "64Mi"), 500, 500),
-        ("a record that says less is not believed", lowered("100m", "500m"), containers("500m", "64Mi"), 500, 500),
+        (
+            "a record of another request is not believed",
+            lowered("1", "400m"),
+            containers("500m", "64Mi"),
+            500,
+            500,
+        ),
+        (
+            "a record that says less is not believed",
+            lowered("100m", "500m"),
+            containers("500m", "64Mi"),
+            500,
+            500,
+        ),
         ("an init container hides the saving in part", lowered("1", "500m"), init, 1000, 800),
         ("the pod-level request is what counts", of_pod, pod_level, 3000, 1000),
         ("overhead counts both times", lowered("1", "500m"), overhead, 1100, 600),
