@@ -22,9 +22,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::balance::Rounds;
+use crate::decisions::Decisions;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
-use crate::server::{Shutdown, plain};
+use crate::server::{Readiness, Shutdown, plain};
+use crate::survey::Surveys;
 
 /// What every path begins with.
 const ROOT: &str = "/api/v1/";
@@ -40,6 +42,12 @@ pub struct Sources {
     pub placement: Option<PlacementState>,
     /// The last rounds of the balance controller, where it is enabled.
     pub balance: Option<Rounds>,
+    /// The last decisions of this replica.
+    pub decisions: Decisions,
+    /// What is saved in the whole cluster, where there is one.
+    pub surveys: Option<Surveys>,
+    /// What must hold before this replica is ready, and what does not.
+    pub readiness: Readiness,
 }
 
 /// Answers from what is known until `shutdown` is finished.
