@@ -17,13 +17,12 @@ library=$(rustc --print target-libdir --target "$target")
 command -v "${target%%-*}-linux-musl-gcc" musl-gcc >/dev/null ||
   fail "a C compiler for musl is missing: install musl-tools (Debian, Ubuntu), or musl-gcc of your system"
 
-# No path of the machine that builds it is left in the binary, so that two machines build the same.
+# No path of the machine that builds it is left in the binary, nor the time, so that two machines build the same.
 home=${CARGO_HOME:-$HOME/.cargo}
 output=${CARGO_TARGET_DIR:-$PWD/target}
 export RUSTFLAGS="--remap-path-prefix=$home=/cargo --remap-path-prefix=$output=/target --remap-path-prefix=$PWD=/plimsoll"
-flags="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$output=/target -ffile-prefix-map=$PWD=/plimsoll"
+flags="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$output=/target -ffile-prefix-map=$PWD=/plimsoll -Werror=date-time"
 export "CFLAGS_${target//-/_}=$flags"
-export SOURCE_DATE_EPOCH; SOURCE_DATE_EPOCH=$(epoch)
 # The profile `dev` as it is elsewhere shares what runs at build time with the other builds; lines of code are of no use here.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols CARGO_INCREMENTAL=0
 
