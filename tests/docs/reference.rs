@@ -79,7 +79,7 @@ fn arguments<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
         if argument.get_action().takes_values() {
             let values = argument.get_value_names().unwrap_or_default();
             let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
-            name = format!("{name} {}", values.join(" ")).trim().to_owned();
+            name = format!("{name} {}", values.join(" ")).trim().replace('|', "\\|");
         }
         let help = argument.get_long_help().or(argument.get_help());
         let mut meaning = help.map(|help| plain(&help.to_string()).replace('\n', " ")).unwrap_or_default();
@@ -107,7 +107,8 @@ fn arguments<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
         if let Some(variable) = argument.get_env() {
             write!(meaning, ". Also by the environment variable `{}`", variable.to_string_lossy()).unwrap();
         }
-        writeln!(text, "| `{name}` | {} |", meaning.replace("|", "\\|")).unwrap();
+        let row = format!("`{name}` | {}", meaning.replace('|', "\\|"));
+        writeln!(text, "| {row} |").unwrap();
     }
     text.push('\n');
 }
@@ -232,6 +233,7 @@ fn plural(name: &str) -> String {
         "text" => "texts".to_owned(),
         "number" => "numbers".to_owned(),
         "any" => "quantities".to_owned(),
+        "number or text" => "numbers or texts".to_owned(),
         other => other.to_owned(),
     }
 }
