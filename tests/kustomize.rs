@@ -33,5 +33,7 @@ mod schema;
 mod snapshots;
 #[path = "kustomize/support.rs"]
 mod support;
+#[path = "uninstall/rights.rs"]
+mod uninstall;
 #[path = "kustomize/webhooks.rs"]
 mod webhooks;

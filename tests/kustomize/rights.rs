@@ -6,6 +6,7 @@ use plimsoll::cluster::{Part, WATCHED};
 use serde_json::{Value, json};
 
 use crate::support::{component, documents, files, root};
+use crate::uninstall;
 
 /// Group, resource, verb, and where it is for some objects only their names.
 pub(crate) type Right = [String; 4];
@@ -38,7 +39,6 @@ const AGGREGATED: &[Rule] = &[
 const HOOKS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 const EXTERNAL: &str =
     "v1beta1.custom.metrics.k8s.io,v1beta2.custom.metrics.k8s.io,v1beta1.external.metrics.k8s.io";
-const ALL_APIS: &str = "v1beta1.metrics.k8s.io,v1beta1.custom.metrics.k8s.io,v1beta2.custom.metrics.k8s.io,v1beta1.external.metrics.k8s.io";
 
 const USED: &[Used] = &[
     Used {
@@ -165,23 +165,12 @@ const USED: &[Used] = &[
         own: &[LEASES],
         watches: NOTHING,
     },
-    // `plimsoll uninstall`, whose calls tests/uninstall.rs compares with this.
+    // `plimsoll uninstall`, whose calls tests/uninstall.rs compares with these.
     Used {
         role: "plimsoll-uninstall",
         component: None,
-        cluster: &[
-            ("admissionregistration.k8s.io", HOOKS[0], &["delete", "get"], "plimsoll,plimsoll-quota"),
-            ("admissionregistration.k8s.io", HOOKS[1], &["delete", "get"], "plimsoll,plimsoll-quota"),
-            ("apiregistration.k8s.io", "apiservices", &["delete", "get", "update"], ALL_APIS),
-            ("autoscaling", "horizontalpodautoscalers", &["get", "list", "patch"], ""),
-            ("", "nodes", &["list", "patch"], ""),
-        ],
-        own: &[
-            ("apps", "deployments", &["get"], "plimsoll"),
-            ("apps", "deployments/scale", &["patch"], "plimsoll"),
-            ("", "pods", &["list"], ""),
-            ("coordination.k8s.io", "leases", &["create", "delete", "get", "list", "update"], ""),
-        ],
+        cluster: uninstall::CLUSTER,
+        own: uninstall::OWN,
         watches: NOTHING,
     },
     // `plimsoll check install`.
