@@ -32,7 +32,7 @@ test: ## Unit, integration and documentation tests; no cluster, no network
 .PHONY: e2e
 e2e: ## End-to-end tests against a real control plane, built from source (or the cluster of KUBECONFIG)
 	$(rust)
-	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh metrics-server prometheus; fi
+	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh helm metrics-server prometheus; fi
 	cargo test --features e2e --test kustomize --test e2e --no-fail-fast -- --test-threads=1 $(ARGS)
 
 .PHONY: bench
