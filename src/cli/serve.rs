@@ -38,6 +38,7 @@ use crate::server::tls::{TlsError, wall_clock};
 use crate::server::{
     self, CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
 };
+use crate::status::{Part, StatusSources};
 use crate::telemetry::{self, LogControl};
 
 /// How long the background tasks may take to end after the last request was answered. The recommender writes its last
@@ -240,6 +241,12 @@ async fn serve(
             decisions,
             surveys: client.as_ref().map(|client| process.survey(client)),
             readiness: readiness.clone(),
+            status: Some(StatusSources::new(
+                Arc::clone(config),
+                args.standalone.is_some(),
+                readiness.clone(),
+                Arc::clone(metrics),
+            )),
         };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
@@ -429,8 +436,10 @@ impl Observer for ReloadCounter {
         self.0.config_loaded(seconds_since_epoch());
     }
 
-    fn refused(&self) {
+    fn refused(&self, errors: &config::ConfigErrors) {
         self.0.config_reload(ReloadResult::Refused);
+        let why = format!("{errors}; the last good configuration stays");
+        self.0.health().failed(Part::Configuration, "reload", why);
     }
 }
 
