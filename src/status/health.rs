@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Part;
 use crate::cluster::WriteError;
+use crate::recommender::store::StoreError;
 
 /// How long the same failure is not said again.
 const REPEAT: Duration = Duration::from_secs(300);
@@ -30,9 +31,24 @@ impl From<&WriteError> for Failure {
     }
 }
 
+impl From<&kube::Error> for Failure {
+    fn from(error: &kube::Error) -> Self {
+        let forbidden = matches!(error, kube::Error::Api(status) if status.code == 403);
+        Self { message: crate::cluster::describe(error), forbidden }
+    }
+}
+
+impl From<&StoreError> for Failure {
+    fn from(error: &StoreError) -> Self {
+        Self { message: error.to_string(), forbidden: matches!(error, StoreError::Forbidden(_)) }
+    }
+}
+
 impl From<String> for Failure {
+    /// Texts of failures that were put together elsewhere say what to grant where a right is missing.
     fn from(message: String) -> Self {
-        Self { message, forbidden: false }
+        let forbidden = message.contains("grant ");
+        Self { message, forbidden }
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn judge(
     part: Part,
     facts: Facts,
     known: &Known,
-    leases: Option<Vec<LeaseSeen>>,
+    leases: Option<&[LeaseSeen]>,
     now: Timestamp,
 ) -> PartStatus {
     let mut status = PartStatus::new(part, State::Off);
@@ -42,9 +42,9 @@ pub(super) fn judge(
     status.last_error =
         known.last_error.as_ref().map(|(message, at)| LastError { message: message.clone(), at: text(*at) });
     status.age_seconds = facts.age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0);
-    let holders = leases.as_deref().map(holders);
+    let holders = leases.map(holders);
     status.holder = holders.clone().filter(|holders| !holders.is_empty());
-    let leads = leases.as_ref().is_none_or(|leases| leases.iter().any(|lease| lease.ours));
+    let leads = leases.is_none_or(|leases| leases.iter().any(|lease| lease.ours));
 
     let (mut failed, mut degraded) = (facts.failed, facts.degraded);
     let mut unknown = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
                 "dead",
             ),
         ] {
-            let status = judge(Part::Recommender, facts, known, leases, now);
+            let status = judge(Part::Recommender, facts, known, leases.as_deref(), now);
             assert_eq!(status.state, state, "{rule}: {status:?}");
             let said = status.why.join("\n");
             assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{rule}: {said}");

@@ -70,8 +70,9 @@ impl StatusSources {
             .map(|part| {
                 let known_of = |part: &Part| known.get(part).unwrap_or(&nothing);
                 let facts = self.facts(*part, conditions.remove(part).unwrap_or_default(), known_of(part));
-                let leases = facts.led_by.map(|led| known_of(&led).leases.values().cloned().collect());
-                judge(*part, facts, known_of(part), leases, now)
+                let leases: Option<Vec<_>> =
+                    facts.led_by.map(|led| known_of(&led).leases.values().cloned().collect());
+                judge(*part, facts, known_of(part), leases.as_deref(), now)
             })
             .collect();
         Status {

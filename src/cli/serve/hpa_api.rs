@@ -16,6 +16,7 @@ use crate::hpa::Pods;
 use crate::hpa::api::{self, Parts, PodTable, Served, Tell, Unkept, UpstreamOptions, World};
 use crate::server::tls::wall_clock;
 use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptions, TlsOptions};
+use crate::status::Health;
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
@@ -116,7 +117,7 @@ pub(super) async fn start(
             objects: snapshots.current(),
             settings: Arc::clone(settings),
         },
-        tell: tell(client.clone()),
+        tell: tell(client.clone(), metrics.health()),
         readiness: readiness.condition("front proxy"),
         metrics: Arc::clone(metrics),
     };
@@ -144,8 +145,8 @@ fn tls(config: &Config) -> TlsOptions {
 }
 
 /// Tells by events on the autoscalers; the same again only after a while.
-fn tell(client: Client) -> Tell {
-    let events = Arc::new(Events::new(client, MANAGER));
+fn tell(client: Client, health: &Health) -> Tell {
+    let events = Arc::new(Events::new(client, MANAGER).with_health(health));
     let told: Mutex<HashMap<[String; 4], Instant>> = Mutex::default();
     Arc::new(move |of: Unkept| {
         let now = Instant::now();
