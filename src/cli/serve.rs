@@ -38,7 +38,7 @@ use crate::server::tls::{TlsError, wall_clock};
 use crate::server::{
     self, CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
 };
-use crate::status::{Part, StatusSources};
+use crate::status::Part;
 use crate::telemetry::{self, LogControl};
 
 /// How long the background tasks may take to end after the last request was answered. The recommender writes its last
@@ -233,21 +233,8 @@ async fn serve(
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let sources = api::Sources {
-            objects: snapshots.current(),
-            ledger: latest,
-            placement,
-            balance,
-            decisions,
-            surveys: client.as_ref().map(|client| process.survey(client)),
-            readiness: readiness.clone(),
-            status: Some(StatusSources::new(
-                Arc::clone(config),
-                args.standalone.is_some(),
-                readiness.clone(),
-                Arc::clone(metrics),
-            )),
-        };
+        let known = process.known(client.as_ref());
+        let sources = api::Sources { ledger: latest, placement, balance, decisions, ..known };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });

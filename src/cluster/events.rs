@@ -76,7 +76,7 @@ impl Events {
             secondary: None,
         };
         match timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
-            Ok(published) => note(&self.health, &published),
+            Ok(published) => super::note_event(&self.health, &published),
             Err(_) => tracing::debug!("an event could not be published: no answer"),
         }
     }
