@@ -24,6 +24,7 @@ pub mod recommender;
 pub mod server;
 mod shapes;
 pub mod standalone;
+pub mod status;
 pub mod survey;
 pub mod telemetry;
 pub mod template;

@@ -28,6 +28,7 @@ use crate::decisions::Decisions;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
 use crate::server::{Readiness, Shutdown, plain};
+use crate::status::StatusSources;
 use crate::survey::Surveys;
 
 /// What every path begins with.
@@ -50,6 +51,8 @@ pub struct Sources {
     pub surveys: Option<Surveys>,
     /// What must hold before this replica is ready, and what does not.
     pub readiness: Readiness,
+    /// How every part is.
+    pub status: Option<StatusSources>,
 }
 
 /// Answers from what is known until `shutdown` is finished.
@@ -111,7 +114,8 @@ fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
                      /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
-                     /api/v1/weights/NAMESPACE/KIND/NAME, /api/v1/balance, /api/v1/decisions and /api/v1/savings";
+                     /api/v1/weights/NAMESPACE/KIND/NAME, /api/v1/balance, /api/v1/decisions, /api/v1/savings and \
+                     /api/v1/status";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = &known.objects.load();
@@ -137,6 +141,11 @@ fn route(path: &str, known: &Sources) -> Answer {
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
+        ["status"] => known
+            .status
+            .as_ref()
+            .and_then(|sources| serde_json::to_string(&sources.status()).ok())
+            .ok_or_else(|| (StatusCode::NOT_FOUND, "nothing here knows how the parts are".to_owned())),
         ["nodes"] => nodes::answer(known.placement.as_ref()),
         ["balance"] => balance::answer(known.balance.as_ref()),
         ["decisions"] => Ok(decisions::all(&known.decisions)),

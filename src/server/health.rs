@@ -15,11 +15,16 @@ use crate::metrics::{self, Metrics};
 
 /// The state of one named condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+pub enum ConditionState {
+    /// It holds.
     Ready,
+    /// It holds, and something is not as it should be.
     Degraded(String),
+    /// It does not hold.
     Missing(String),
 }
+
+use ConditionState as State;
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -153,6 +158,12 @@ impl Readiness {
     pub fn has_started(&self) -> bool {
         let _ = self.missing();
         self.0.started.load(Ordering::Relaxed)
+    }
+
+    /// Every condition as it is now.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<(String, ConditionState)> {
+        self.states()
     }
 
     fn states(&self) -> Vec<(String, State)> {
