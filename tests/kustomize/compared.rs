@@ -95,7 +95,8 @@ fn overlays_are_the_values_of_their_name() {
 #[test]
 fn components_are_values() {
     let on = |parts: &[&str]| {
-        let parts = parts.iter().map(|part| format!("{part}: {{enabled: true}}\n")).collect::<String>();
+        let parts =
+            parts.iter().map(|part| format!("{part}: {{enabled: true}}\n")).collect::<Vec<_>>().concat();
         format!("{PROMETHEUS}\nplacement: {{enabled: true}}\n{parts}")
     };
     for (components, values) in [
@@ -139,12 +140,8 @@ fn every_value_changes_something() {
             "{recommender: {source: Prometheus}, prometheus: {address: 'http://a:1'}}"
         }
         "metricsServer.namespace" | "metricsServer.insecureSkipVerify" => "hpaShim: {enabled: true}",
-        "placement.enabled" | "placement.source" => {
-            "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}"
-        }
-        "extender.enabled" | "loadClass.enabled" | "balance.enabled" => {
-            "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}"
-        }
+        "placement.enabled" | "placement.source" | "extender.enabled" | "loadClass.enabled"
+        | "balance.enabled" => "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}",
         "extender.clientCaConfigMap" => {
             "{placement: {enabled: true}, extender: {enabled: true}, prometheus: {address: 'http://a:1'}}"
         }
