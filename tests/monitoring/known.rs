@@ -43,6 +43,7 @@ impl Known {
         add("ALERTS", &["alertname", "alertstate"]);
         // Of the API server.
         add("apiserver_admission_webhook_fail_open_count", &["name", "type"]);
+        add("apiserver_admission_webhook_admission_duration_seconds_bucket", &["name", "type", "le"]);
         let values = document.split_once("## Label values").unwrap().1.to_owned();
         Self { metrics, values }
     }
