@@ -118,6 +118,12 @@ fn components_are_values() {
             &["quota", "cert-manager"],
             "{quota: {enabled: true}, certificates: {source: certManager}}".to_owned(),
         ),
+        (
+            &["monitoring"],
+            "monitoring: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, \
+            grafanaDashboard: {enabled: true}}"
+                .to_owned(),
+        ),
         (&["placement"], on(&[])),
         (&["extender", "placement"], on(&["extender"])),
         (&["placement", "load-class"], on(&["loadClass"])),
