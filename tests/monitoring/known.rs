@@ -21,7 +21,7 @@ impl Known {
         let mut add = |name: String, labels: &[&str]| {
             metrics.insert(name, labels.iter().map(|&label| label.to_owned()).collect());
         };
-        for line in document.lines().filter(|line| line.starts_with("| `") && line.contains("_")) {
+        for line in document.lines().filter(|line| line.starts_with("| `") && line.contains('_')) {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             let [name, kind, labels, _] = cells[..] else { continue };
             let name = name.trim_matches('`');
