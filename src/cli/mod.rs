@@ -6,7 +6,9 @@
 mod access;
 mod again;
 mod balance;
+mod calls;
 mod certs;
+mod check;
 mod completions;
 mod config;
 mod context;
@@ -154,6 +156,7 @@ enum Command {
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
+    Check(check::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -178,6 +181,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),
+        Command::Check(args) => check::run(&args, ctx),
         Command::Uninstall(args) => uninstall::run(&args, ctx),
         Command::Completions(args) => completions::run(&args, ctx),
         Command::Man(args) => man::run(args, ctx),

@@ -4,6 +4,7 @@
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
 mod balance;
+mod certificates;
 mod extender;
 mod families;
 mod hpa;
@@ -25,6 +26,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::balance::BalanceFamilies;
+use self::certificates::CertificateFamilies;
 use self::extender::ExtenderFamilies;
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
 use self::hpa::HpaFamilies;
@@ -36,7 +38,7 @@ pub use self::labels::{
     ApiGroup, ApiOutcome, BalanceEviction, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb,
     HpaOutcome, HpaState, HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation,
     PlacedState, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult,
-    SampleOutcome, ScaleOutcome, UpstreamError, WeightsOf, WriteResult,
+    RotationStep, SampleOutcome, ScaleOutcome, UpstreamError, WeightsOf, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;
@@ -67,6 +69,7 @@ pub struct Metrics {
     nodes: NodesFamilies,
     load: LoadFamilies,
     health: Health,
+    certificates: CertificateFamilies,
 }
 
 impl Metrics {
@@ -93,6 +96,7 @@ impl Metrics {
         let nodes = NodesFamilies::register(r);
         let load = LoadFamilies::register(r);
         r.register_collector(Box::new(Problems(health.clone())));
+        let certificates = CertificateFamilies::register(r);
         Self {
             registry,
             admission,
@@ -107,6 +111,7 @@ impl Metrics {
             nodes,
             load,
             health,
+            certificates,
         }
     }
 
