@@ -23,6 +23,7 @@ use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+pub(crate) use self::savings::with as savings_of;
 use crate::balance::Rounds;
 use crate::decisions::Decisions;
 use crate::placement::PlacementState;

@@ -75,9 +75,10 @@ impl Events {
             action: action.to_owned(),
             secondary: None,
         };
-        match timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
-            Ok(published) => super::note_event(&self.health, &published),
-            Err(_) => tracing::debug!("an event could not be published: no answer"),
+        if let Ok(published) = timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
+            super::note_event(&self.health, &published);
+        } else {
+            tracing::debug!("an event could not be published: no answer");
         }
     }
 

@@ -282,9 +282,10 @@ impl StatusKeeper {
             uid: Some(profile.uid.clone()).filter(|uid| !uid.is_empty()),
             ..ObjectReference::default()
         };
-        match timeout(CALL_TIMEOUT, self.recorder.publish(&event, &regarding)).await {
-            Ok(published) => super::note_event(&self.health, &published),
-            Err(_) => tracing::debug!(profile = name, "an event could not be published: no answer"),
+        if let Ok(published) = timeout(CALL_TIMEOUT, self.recorder.publish(&event, &regarding)).await {
+            super::note_event(&self.health, &published);
+        } else {
+            tracing::debug!(profile = name, "an event could not be published: no answer");
         }
     }
 }

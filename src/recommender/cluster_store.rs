@@ -210,9 +210,10 @@ impl ClusterStore {
             action: "Recommend".to_owned(),
             secondary: None,
         };
-        match timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
-            Ok(published) => crate::cluster::note_event(&self.health, &published),
-            Err(_) => tracing::debug!("an event could not be published: no answer"),
+        if let Ok(published) = timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
+            crate::cluster::note_event(&self.health, &published);
+        } else {
+            tracing::debug!("an event could not be published: no answer");
         }
     }
 }

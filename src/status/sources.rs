@@ -95,7 +95,7 @@ impl StatusSources {
             Part::Events => (cluster, None),
             Part::CertificateAuthority => {
                 // Where nobody asks for a lease, files or nobody keep the authority.
-                let kept = !matches!(config.tls.source, TlsSource::Files | TlsSource::Ephemeral);
+                let kept = config.tls.source == TlsSource::SelfManaged;
                 (cluster && kept, Some(Part::CertificateAuthority))
             }
             Part::Recommender | Part::UsageSource => {
@@ -129,7 +129,8 @@ impl StatusSources {
 fn part_of(condition: &str) -> Part {
     match condition {
         "snapshots" => Part::Snapshots,
-        "certificate" => Part::Certificates,
+        "certificate" | "self-managed certificates" => Part::Certificates,
+        "certificate authority" => Part::CertificateAuthority,
         "certificate of the extender" | "pods of placement" => Part::Extender,
         "certificate of the aggregated API" | "pods" | "front proxy" => Part::HpaApi,
         "load of nodes" => Part::PlacementLoad,

@@ -43,9 +43,22 @@ pub async fn take(
     objects: &Objects,
     source: Option<&mut Source>,
 ) -> Result<Survey, WriteError> {
+    take_in(client, objects, source, None).await
+}
+
+/// The same of one namespace, for who may not read others.
+///
+/// # Errors
+/// As [`take`].
+pub async fn take_in(
+    client: &Client,
+    objects: &Objects,
+    source: Option<&mut Source>,
+    namespace: Option<&str>,
+) -> Result<Survey, WriteError> {
     let mut problems = Vec::new();
     let mut pods: Vec<SavingsPod> = Vec::new();
-    list::pods(client, &mut |pod| match SavingsPod::read(pod, objects) {
+    list::pods(client, namespace, &mut |pod| match SavingsPod::read(pod, objects) {
         Ok(found) => pods.extend(found),
         Err(error) if problems.len() < PROBLEMS => problems.push(format!("a pod cannot be counted: {error}")),
         Err(_) => {}

@@ -9,8 +9,8 @@ use plimsoll_core::admission::Settings;
 
 use super::tasks::Tasks;
 use super::{CliError, certificates, settings};
-use crate::certificates::Held;
 use crate::api;
+use crate::certificates::Held;
 use crate::cluster::{self, ClusterOptions, Snapshots};
 use crate::config::Config;
 use crate::hpa::{self, Pods};
