@@ -8,7 +8,7 @@ mod balance;
 mod nodes;
 mod quota;
 mod recommendations;
-mod weights;
+pub(crate) mod weights;
 
 use std::sync::Arc;
 
@@ -17,12 +17,15 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use plimsoll_core::admission::Settings;
 use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::balance::Rounds;
+use crate::dashboard::{self, Cluster};
 use crate::decisions::Decisions;
+use crate::metrics::Metrics;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
 use crate::server::{Readiness, Shutdown, plain};
@@ -48,12 +51,27 @@ pub struct Sources {
     pub surveys: Option<Surveys>,
     /// What must hold before this replica is ready, and what does not.
     pub readiness: Readiness,
+    /// What of the configuration decisions depend on.
+    pub settings: Arc<ArcSwap<Settings>>,
+    /// What was counted since the start.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Where single objects are read from while somebody waits for a page.
+    pub cluster: Option<Cluster>,
 }
 
 /// Answers from what is known until `shutdown` is finished.
 pub async fn serve(listener: TcpListener, sources: Sources, shutdown: Shutdown) {
-    let answer = move |request: &Request<Incoming>| {
-        answer(request.method(), request.uri().path(), request.headers(), &sources)
+    let sources = Arc::new(sources);
+    let answer = move |request: Request<Incoming>| {
+        let sources = Arc::clone(&sources);
+        async move {
+            let (method, headers, uri) = (request.method(), request.headers(), request.uri());
+            // A person gets pages; what is refused is said in JSON, which a person can read too.
+            if uri.path().starts_with(ROOT) || check(method, headers).is_err() {
+                return answer(method, uri.path(), headers, &sources);
+            }
+            dashboard::answer(uri.path(), uri.query(), &sources).await
+        }
     };
     plain::serve(listener, "api", shutdown, answer).await;
 }

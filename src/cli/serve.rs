@@ -27,6 +27,7 @@ use crate::cluster::{LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
+use crate::dashboard::Cluster;
 use crate::decisions::Decisions;
 use crate::hpa::Pods;
 use crate::metrics::{Metrics, ReloadResult};
@@ -240,6 +241,9 @@ async fn serve(
             decisions,
             surveys: client.as_ref().map(|client| process.survey(client)),
             readiness: readiness.clone(),
+            settings: Arc::clone(&process.settings),
+            metrics: Some(Arc::clone(metrics)),
+            cluster: client.map(Cluster::new),
         };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
