@@ -32,8 +32,8 @@ test: ## Unit, integration and documentation tests; no cluster, no network
 .PHONY: e2e
 e2e: ## End-to-end tests against a real control plane, built from source (or the cluster of KUBECONFIG)
 	$(rust)
-	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh metrics-server prometheus; fi
-	cargo test --features e2e --test kustomize --test e2e --no-fail-fast -- --test-threads=1 $(ARGS)
+	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh helm metrics-server prometheus; fi
+	cargo test --features e2e --test kustomize --test monitoring --test e2e --no-fail-fast -- --test-threads=1 $(ARGS)
 
 .PHONY: bench
 bench: ## Micro-benchmarks
@@ -96,10 +96,25 @@ manifests: ## Write the CRDs anew from the Rust types
 	cargo run --quiet -- manifests crds > target/crds.yaml
 	mv target/crds.yaml webhook-config/base/crds.yaml
 
+.PHONY: image
+image: ## The container image in target/image, without a container engine (PROFILE=release, TARGET=x86_64-unknown-linux-musl)
+	$(rust)
+	image/make.sh
+
+.PHONY: image-check
+image-check: ## Make the image and check what is in it (PROFILE=dev is quick, PROFILE=release is what ships)
+	$(rust)
+	image/check.sh
+
+.PHONY: sbom
+sbom: ## What is in the binary, with licences: target/image/sbom
+	$(rust)
+	image/sbom.sh target/image/sbom
+
 .PHONY: fuzz-smoke
 fuzz-smoke: ## Every fuzz target for FUZZ_SECONDS
 	$(rust)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/fuzz-smoke
 
 .PHONY: ci
-ci: lint deny docs test fuzz-smoke e2e ## What CI runs
+ci: lint deny docs test image-check fuzz-smoke e2e ## What CI runs

@@ -69,26 +69,40 @@ impl Visit {
 fn every_page_is_reached_from_the_navigation_and_is_whole() {
     let visit = Visit::begin();
     visit.open("/");
-    let links = visit.browser.run("return [...document.querySelectorAll('.top nav a')].map(a => a.getAttribute('href'))");
+    let links = visit
+        .browser
+        .run("return [...document.querySelectorAll('.top nav a')].map(a => a.getAttribute('href'))");
     for link in links.as_array().unwrap() {
         let path = link.as_str().unwrap();
         if path != "/" {
             visit.browser.follow(&format!(".top nav a[href='{path}']"));
         }
         assert_eq!(visit.heading(), pages()[path], "{path}");
-        assert_eq!(visit.text("return document.querySelector('.top nav a[aria-current=page]').textContent"), visit.heading());
+        assert_eq!(
+            visit.text("return document.querySelector('.top nav a[aria-current=page]').textContent"),
+            visit.heading()
+        );
         visit.is_quiet(path);
     }
     visit.open("/");
     let overview = visit.text("return document.querySelector('main').innerText");
-    for part in ["Requested before", "Requested now", "Really used", "the load line", "pods of placement", "All 321 workloads"] {
+    for part in [
+        "Requested before",
+        "Requested now",
+        "Really used",
+        "the load line",
+        "pods of placement",
+        "All 321 workloads",
+    ] {
         assert!(overview.contains(part), "{part} is not in {overview}");
     }
     visit.browser.follow("a[href='/workloads']");
     visit.browser.follow("a[rel=next]");
     assert!(visit.text("return document.querySelector('.pager').innerText").contains("51 to 100 of 321"));
     visit.browser.follow("main tbody th a");
-    assert!(visit.browser.address().contains("/Deployment/") || visit.browser.address().contains("/StatefulSet/"));
+    assert!(
+        visit.browser.address().contains("/Deployment/") || visit.browser.address().contains("/StatefulSet/")
+    );
     visit.is_quiet("a workload");
 }
 
@@ -98,8 +112,15 @@ fn a_workload_is_told_of_in_words_and_pictures() {
     visit.open("/workloads/shop/Deployment/web");
     let text = visit.text("return document.querySelector('main').innerText");
     for part in [
-        "The 95th percentile is", "Requested now: 0.47 cores", "11,520 samples", "Since somebody began to look",
-        "The next one would be:", "Deployment shop/web", "shared-pool", "160 % of the request", "8 days of samples",
+        "The 95th percentile is",
+        "Requested now: 0.47 cores",
+        "11,520 samples",
+        "Since somebody began to look",
+        "The next one would be:",
+        "Deployment shop/web",
+        "shared-pool",
+        "160 % of the request",
+        "8 days of samples",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
@@ -140,7 +161,11 @@ fn everything_can_be_read_in_light_and_dark() {
             if let Ok(folder) = std::env::var("SCREENSHOTS") {
                 let name = path.trim_matches('/').replace('/', "-");
                 let name = if name.is_empty() { "overview" } else { &name };
-                std::fs::write(Path::new(&folder).join(format!("{name}-{scheme}.png")), visit.browser.picture(true)).unwrap();
+                std::fs::write(
+                    Path::new(&folder).join(format!("{name}-{scheme}.png")),
+                    visit.browser.picture(true),
+                )
+                .unwrap();
             }
         }
     }
@@ -158,7 +183,17 @@ fn keys_lead_through_the_page_in_order() {
             visit.text(HERE)
         })
         .collect();
-    let expected = ["Skip to content", "Plimsoll", "Overview", "Namespaces", "Workloads", "Quota", "Nodes", "Decisions", "Status"];
+    let expected = [
+        "Skip to content",
+        "Plimsoll",
+        "Overview",
+        "Namespaces",
+        "Workloads",
+        "Quota",
+        "Nodes",
+        "Decisions",
+        "Status",
+    ];
     for (found, expected) in order.iter().zip(expected) {
         assert_eq!(*found, format!("{expected}|true"), "{order:?}");
     }
@@ -179,7 +214,8 @@ fn nothing_is_wider_than_a_small_screen() {
         assert!(width <= 320, "{path} is {width} wide");
         if let Ok(folder) = std::env::var("SCREENSHOTS") {
             let name = path.trim_matches('/').replace('/', "-");
-            std::fs::write(Path::new(&folder).join(format!("small-{name}.png")), visit.browser.picture(true)).unwrap();
+            std::fs::write(Path::new(&folder).join(format!("small-{name}.png")), visit.browser.picture(true))
+                .unwrap();
         }
     }
 }

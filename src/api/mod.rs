@@ -5,9 +5,11 @@
 //! reason why the name in `Host` is looked at.
 
 mod balance;
+mod decisions;
 mod nodes;
 mod quota;
 mod recommendations;
+mod savings;
 pub(crate) mod weights;
 
 use std::sync::Arc;
@@ -127,7 +129,7 @@ fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
                      /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
-                     /api/v1/weights/NAMESPACE/KIND/NAME and /api/v1/balance";
+                     /api/v1/weights/NAMESPACE/KIND/NAME, /api/v1/balance, /api/v1/decisions and /api/v1/savings";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = &known.objects.load();
@@ -155,6 +157,8 @@ fn route(path: &str, known: &Sources) -> Answer {
         }),
         ["nodes"] => nodes::answer(known.placement.as_ref()),
         ["balance"] => balance::answer(known.balance.as_ref()),
+        ["decisions"] => Ok(decisions::all(&known.decisions)),
+        ["savings"] => savings::all(known.surveys.as_ref()),
         _ => Err(unknown()),
     }
 }

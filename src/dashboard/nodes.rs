@@ -50,6 +50,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
         _ => {}
     }
     let slice = Slice::new(page, nodes.len());
+    let metrics = metrics(&report.nodes);
     let taken = report.taken.as_deref().and_then(|taken| taken.parse().ok());
     let rows = html! {
         table {
@@ -61,7 +62,9 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
                     th scope="col" { "Class" }
                     (sorted(frame, "usage", order, true, "Busy (U)"))
                     th scope="col" { span.hidden { "As a bar" } }
-                    th scope="col" { "Load by window" }
+                    @for (metric, windows) in &metrics {
+                        th.num scope="col" { (metric) " " span.muted { "(" (windows) ")" } }
+                    }
                     (sorted(frame, "score", order, true, "Score"))
                     th.num scope="col" { "Bound lately" }
                     (sorted(frame, "pods", order, true, "Pods"))
@@ -69,7 +72,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
                     th.num scope="col" { "Memory requested" }
                 }
             }
-            tbody { @for node in slice.of(&nodes) { (row(node)) } }
+            tbody { @for node in slice.of(&nodes) { (row(node, &metrics)) } }
         }
     };
     html! {
@@ -89,7 +92,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
     }
 }
 
-fn row(node: &NodeReport) -> Markup {
+fn row(node: &NodeReport, metrics: &[(String, String)]) -> Markup {
     let requested = |resource: &'static str| {
         let of = |amounts: &plimsoll_core::quota::Amounts| amounts.get(resource).filter(|amount| *amount > 0);
         let (requested, whole) =
@@ -111,7 +114,7 @@ fn row(node: &NodeReport) -> Markup {
             td { (foreign(node.class.as_deref().unwrap_or("-"))) }
             td.num.strong { (share(node.usage)) }
             td.picture { (bar(&Bar { room: Some(1.0), parts: &[("load-part", node.usage.unwrap_or(0.0))], line: None }, "")) }
-            td.windows { (windows(node)) }
+            @for (metric, _) in metrics { td.num.windows { (means(node.load.get(metric))) } }
             td.num { (number(node.score)) }
             td.num {
                 (count(node.bindings))
@@ -124,27 +127,32 @@ fn row(node: &NodeReport) -> Markup {
     }
 }
 
-/// The means by metric and window; a dash where nothing fresh was measured.
-fn windows(node: &NodeReport) -> Markup {
-    if node.load.is_empty() {
-        return html! { "-" };
-    }
-    html! {
-        ul.plain {
-            @for (metric, means) in &node.load {
-                li { (metric) ": " (in_order(means)) }
-            }
+/// The metrics that any node has, each with its windows as they are shown.
+fn metrics(nodes: &[NodeReport]) -> Vec<(String, String)> {
+    let mut found: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
+    for (metric, means) in nodes.iter().flat_map(|node| &node.load) {
+        let windows = found.entry(metric).or_default();
+        if windows.len() < means.len() {
+            *windows = in_order(means).into_iter().map(|(name, _)| name).collect();
         }
     }
+    let shown =
+        |windows: Vec<&String>| windows.into_iter().map(String::as_str).collect::<Vec<_>>().join(" / ");
+    found.into_iter().map(|(metric, windows)| (metric.clone(), shown(windows))).collect()
 }
 
-/// `15m 80 %, 1h 70 %`, the shortest window first.
-fn in_order(means: &BTreeMap<String, f64>) -> String {
-    let mut windows: Vec<_> = means.iter().collect();
+/// `80 / 70 / 60 %`, the shortest window first; a dash where nothing fresh was measured.
+fn means(means: Option<&BTreeMap<String, f64>>) -> String {
+    let Some(means) = means.filter(|means| !means.is_empty()) else { return "-".to_owned() };
+    let shown = in_order(means).into_iter().map(|(_, mean)| format!("{:.0}", mean * 100.0));
+    format!("{} %", shown.collect::<Vec<_>>().join(" / "))
+}
+
+/// The shortest window first.
+fn in_order(means: &BTreeMap<String, f64>) -> Vec<(&String, f64)> {
+    let mut windows: Vec<_> = means.iter().map(|(name, mean)| (name, *mean)).collect();
     windows.sort_by_key(|(name, _)| crate::config::duration(name));
-    let means: Vec<String> =
-        windows.into_iter().map(|(name, mean)| format!("{name} {}", share(Some(*mean)))).collect();
-    means.join(", ")
+    windows
 }
 
 /// Shares and scores in an order that is total; what is not known comes last.

@@ -8,6 +8,7 @@ use super::format::{amount, count, counted, foreign, percent, units};
 use super::layout::{Page, nothing, section};
 use super::plot::{Bar, bar};
 use super::savings::{self, both, named, namespace_link, ratio};
+use super::table::scrolled;
 use super::{View, problems};
 use crate::survey::Survey;
 
@@ -93,7 +94,7 @@ fn of_cluster(view: &View<'_>, survey: &Survey) -> (Markup, Markup) {
             },
         ];
         if total.measured > 0 {
-            let note = format!("{} of what those pods request", percent(used, of_measured));
+            let note = format!("{} of the requests", percent(used, of_measured));
             lines.push(Line { name: "Really used", class: "used", nanos: used, note });
         }
         picture(resource, title, &lines, nodes(resource))
@@ -168,14 +169,15 @@ fn by_workload(survey: &Survey) -> Markup {
 
 /// A short table of savings.
 fn short<'a>(what: &str, rows: impl Iterator<Item = (Markup, &'a Row)>, largest: i128) -> Markup {
-    html! {
+    let caption = format!("The greatest savings of CPU by {}", what.to_lowercase());
+    let table = html! {
         table.short {
-            caption.hidden { "The greatest savings of CPU by " (what.to_lowercase()) }
+            caption.hidden { (caption) }
             thead {
                 tr {
                     th scope="col" { (what) }
                     th.num scope="col" { "Pods" }
-                    th.num scope="col" { "CPU" }
+                    th.num scope="col" { "CPU, cores" }
                     th.num scope="col" { "Memory" }
                     th scope="col" { span.hidden { "CPU as a bar" } }
                 }
@@ -193,7 +195,8 @@ fn short<'a>(what: &str, rows: impl Iterator<Item = (Markup, &'a Row)>, largest:
                 }
             }
         }
-    }
+    };
+    scrolled(&caption, &table)
 }
 
 fn recent(view: &View<'_>) -> Markup {

@@ -17,7 +17,7 @@ use crate::quota::content::Known;
 use crate::server::Stage;
 
 /// So many claims and refusals are told of.
-const MOST: usize = 50;
+const MOST: usize = 20;
 
 pub(super) fn page(view: &View<'_>) -> Result<Page, Refusal> {
     let number = view.frame.query.page()?;
@@ -117,7 +117,8 @@ fn row(tree: &Tree, used: &Used, line: &Line, node: &Node) -> Markup {
     let resource = &*line.resource;
     let used_here = used.at(line.id).of(resource);
     let (min, max) = (node.min.get(resource), node.max.get(resource));
-    let own = min.unwrap_or(0);
+    // There is nobody above the root to borrow from.
+    let own = if node.parent.is_none() { used_here } else { min.unwrap_or(0) };
     let borrowed = used_here.saturating_sub(own).max(0);
     let whole = whole(tree, used, resource);
     let drawn = Bar {
@@ -202,5 +203,8 @@ fn refusals(view: &View<'_>) -> Markup {
     if refused.is_empty() {
         return nothing("This replica refused nothing lately.");
     }
-    decisions::table(&refused, view.now, "What was refused by this replica, the newest first")
+    html! {
+        (decisions::table(&refused, view.now, "What was refused by this replica, the newest first"))
+        p.more { a href="/decisions?outcome=denied" { "All refusals that are kept" } }
+    }
 }

@@ -52,7 +52,6 @@ pub(super) fn page(view: &View<'_>) -> Result<Page, Refusal> {
                     th scope="col" rowspan="2" aria-sort=[(order == "name").then_some("ascending")] {
                         a href=(frame.query.with(frame.path, &[("sort", "name"), ("page", "")])) { "Workload" }
                     }
-                    th scope="col" rowspan="2" { "Kind" }
                     th scope="col" rowspan="2" { "Namespace" }
                 },
                 &html! { th.num scope="col" rowspan="2" aria-sort=[(order == "pods").then_some("descending")] {
@@ -63,8 +62,7 @@ pub(super) fn page(view: &View<'_>) -> Result<Page, Refusal> {
             tbody {
                 @for (key, row) in slice.of(&rows) {
                     tr {
-                        th scope="row" { (named(key)) }
-                        td { (foreign(&key.workload.kind)) }
+                        th scope="row" { (named(key)) " " span.muted { (foreign(&key.workload.kind)) } }
                         td { (namespace_link(&key.namespace)) }
                         (savings::cells(row))
                     }

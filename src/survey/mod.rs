@@ -22,6 +22,9 @@ pub use self::watch::{SurveyParts, Surveys};
 use crate::cluster::WriteError;
 use crate::recommender::sources::Source;
 
+/// So many pods that make no sense are told.
+const PROBLEMS: usize = 10;
+
 /// One look at the whole cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
@@ -48,7 +51,8 @@ pub async fn take(
     let mut pods: Vec<SavingsPod> = Vec::new();
     list::pods(client, &mut |pod| match SavingsPod::read(pod, objects) {
         Ok(found) => pods.extend(found),
-        Err(error) => problems.push(format!("a pod cannot be counted: {error}")),
+        Err(error) if problems.len() < PROBLEMS => problems.push(format!("a pod cannot be counted: {error}")),
+        Err(_) => {}
     })
     .await?;
     let mut usage = Usage::default();

@@ -33,16 +33,27 @@ impl Browser {
             .expect(MISSING);
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = lines
-            .find_map(|line| line.unwrap().rsplit_once("successfully on port ")?.1.trim_end_matches('.').parse().ok())
+            .find_map(|line| {
+                line.unwrap().rsplit_once("successfully on port ")?.1.trim_end_matches('.').parse().ok()
+            })
             .expect("chromedriver says its port");
         // What it says later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let profile = tempfile::tempdir().unwrap();
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
         let mut arguments: Vec<String> = [
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-            "--hide-scrollbars", "--force-color-profile=srgb", "--window-size=1280,800",
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--force-color-profile=srgb",
+            "--window-size=1280,800",
         ]
         .map(str::to_owned)
         .to_vec();
@@ -52,7 +63,9 @@ impl Browser {
             "goog:chromeOptions": {"args": arguments},
             "goog:loggingPrefs": {"browser": "ALL"},
         }}});
-        let session = browser.call("POST", "/session", &capabilities).unwrap_or_else(|error| panic!("{MISSING}; {error}"));
+        let session = browser
+            .call("POST", "/session", &capabilities)
+            .unwrap_or_else(|error| panic!("{MISSING}; {error}"));
         browser.session = session["sessionId"].as_str().unwrap().to_owned();
         browser
     }
@@ -130,7 +143,11 @@ impl Browser {
 
     pub(crate) fn press(&self, key: &str) {
         let keys = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
-        self.ask("POST", "actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]}));
+        self.ask(
+            "POST",
+            "actions",
+            &json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]}),
+        );
     }
 
     pub(crate) fn scheme(&self, scheme: &str) {
@@ -145,7 +162,8 @@ impl Browser {
 
     /// What is seen, as PNG; the whole page, or the window.
     pub(crate) fn picture(&self, whole: bool) -> Vec<u8> {
-        let shot = self.devtools("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": whole}));
+        let shot = self
+            .devtools("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": whole}));
         base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()
     }
 }

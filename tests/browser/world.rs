@@ -39,11 +39,31 @@ const MIB: i128 = (1 << 20) * CORE;
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{202e}\"'&";
 
 const NAMESPACES: [&str; 12] = [
-    "shop", "payments", "search", "catalog", "media", "analytics", "ml-serving", "identity", "mail", "billing",
-    "ci", "support",
+    "shop",
+    "payments",
+    "search",
+    "catalog",
+    "media",
+    "analytics",
+    "ml-serving",
+    "identity",
+    "mail",
+    "billing",
+    "ci",
+    "support",
 ];
 const NAMES: [&str; 12] = [
-    "web", "api", "worker", "cache", "gateway", "indexer", "scheduler", "reports", "queue", "thumbnails", "auth",
+    "web",
+    "api",
+    "worker",
+    "cache",
+    "gateway",
+    "indexer",
+    "scheduler",
+    "reports",
+    "queue",
+    "thumbnails",
+    "auth",
     "exporter",
 ];
 
@@ -70,7 +90,9 @@ pub(crate) async fn sources(workloads: usize) -> Sources {
     let readiness = Readiness::new(Shutdown::new());
     readiness.condition("snapshots").ready();
     readiness.condition("certificate").ready();
-    readiness.condition("pods of placement").degraded("the list of pods is 40 s old; the API server answers slowly");
+    readiness
+        .condition("pods of placement")
+        .degraded("the list of pods is 40 s old; the API server answers slowly");
     let objects = Arc::new(ArcSwap::from_pointee(objects));
     let settings = plimsoll_core::admission::Settings::default();
     Sources {
@@ -103,7 +125,9 @@ fn cluster(workloads: usize, now: Timestamp) -> (Survey, Objects) {
     let mut objects = Objects::default();
     let mut put = |manifest: Value| objects.put(read_manifest(&manifest).unwrap().unwrap());
     for name in NAMESPACES {
-        put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"plimsoll.dev/pool": "shared"}}}));
+        put(
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"plimsoll.dev/pool": "shared"}}}),
+        );
     }
     put(json!({
         "apiVersion": "plimsoll.dev/v1alpha1", "kind": "OvercommitProfile", "metadata": {"name": "shared-pool"},
@@ -124,8 +148,14 @@ fn cluster(workloads: usize, now: Timestamp) -> (Survey, Objects) {
             lowered: pods.unsigned_abs() as u64,
             measured: pods.unsigned_abs() as u64,
             before: Figures { cpu: pods * before, memory: pods * memory },
-            now: Figures { cpu: pods * before * (35 + dice.roll(40)) / 100, memory: pods * memory * (60 + dice.roll(40)) / 100 },
-            used: Figures { cpu: pods * before * (8 + dice.roll(25)) / 100, memory: pods * memory * (30 + dice.roll(28)) / 100 },
+            now: Figures {
+                cpu: pods * before * (35 + dice.roll(40)) / 100,
+                memory: pods * memory * (60 + dice.roll(40)) / 100,
+            },
+            used: Figures {
+                cpu: pods * before * (8 + dice.roll(25)) / 100,
+                memory: pods * memory * (30 + dice.roll(28)) / 100,
+            },
             now_of_measured: Figures::default(),
         };
         let row = Row { now_of_measured: row.now, ..row };
@@ -141,9 +171,15 @@ fn cluster(workloads: usize, now: Timestamp) -> (Survey, Objects) {
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 160}}}],
         },
     }));
-    let hostile = Workload { group: "apps".to_owned(), kind: "Deployment".to_owned(), name: HOSTILE.to_owned() };
+    let hostile =
+        Workload { group: "apps".to_owned(), kind: "Deployment".to_owned(), name: HOSTILE.to_owned() };
     let hostile = WorkloadKey { namespace: "shop".into(), workload: hostile.into() };
-    let row = Row { pods: 1, before: Figures { cpu: CORE, memory: MIB }, now: Figures { cpu: CORE, memory: MIB }, ..Row::default() };
+    let row = Row {
+        pods: 1,
+        before: Figures { cpu: CORE, memory: MIB },
+        now: Figures { cpu: CORE, memory: MIB },
+        ..Row::default()
+    };
     savings.workloads.insert(hostile, row);
     (Survey { savings, examples, taken: now, problems: Vec::new() }, objects)
 }
@@ -191,7 +227,9 @@ fn recommendation(key: &WorkloadKey, now: Timestamp) -> Value {
 }
 
 fn quota(now: Timestamp) -> Known {
-    let amounts = |cpu: i128, gib: i128| -> Amounts { [("cpu", cpu * CORE), ("memory", gib * 1024 * MIB)].into_iter().collect() };
+    let amounts = |cpu: i128, gib: i128| -> Amounts {
+        [("cpu", cpu * CORE), ("memory", gib * 1024 * MIB)].into_iter().collect()
+    };
     let nodes: [(Option<usize>, &str, Amounts, Amounts, &[&str]); 7] = [
         (None, "company", Amounts::new(), amounts(800, 3200), &[]),
         (Some(0), "products", amounts(400, 1600), amounts(700, 2800), &[]),
@@ -209,18 +247,34 @@ fn quota(now: Timestamp) -> Known {
         namespaces: namespaces.iter().map(|name| (*name).into()).collect(),
         ..Node::default()
     };
-    let flat = Tree::new("company", "u", 1, nodes.iter().map(|(_, name, min, max, of)| make(None, name, min, max, of)));
-    let all = nodes.iter().map(|(parent, name, min, max, of)| make(parent.and_then(|index| flat.id(index)), name, min, max, of));
+    let flat = Tree::new(
+        "company",
+        "u",
+        1,
+        nodes.iter().map(|(_, name, min, max, of)| make(None, name, min, max, of)),
+    );
+    let all = nodes.iter().map(|(parent, name, min, max, of)| {
+        make(parent.and_then(|index| flat.id(index)), name, min, max, of)
+    });
     let tree = Arc::new(Tree::new("company", "u", 1, all));
     let mut ledger = Ledger { initialised: true, ..Ledger::unknown(&tree, 7) };
-    for (namespace, cpu, gib) in [("shop", 231, 760), ("catalog", 62, 210), ("payments", 96, 420), ("ci", 171, 402), ("search", 41, 380)] {
+    for (namespace, cpu, gib) in [
+        ("shop", 231, 760),
+        ("catalog", 62, 210),
+        ("payments", 96, 420),
+        ("ci", 171, 402),
+        ("search", 41, 380),
+    ] {
         ledger.committed.insert(namespace.into(), amounts(cpu, gib));
     }
     ledger.claims.push(Claim {
         number: 12,
         claimant: Claimant {
-            namespace: "payments".to_owned(), uid: "o".to_owned(), api_version: "apps/v1".to_owned(),
-            kind: "ReplicaSet".to_owned(), name: "settlement-6d4c".to_owned(),
+            namespace: "payments".to_owned(),
+            uid: "o".to_owned(),
+            api_version: "apps/v1".to_owned(),
+            kind: "ReplicaSet".to_owned(),
+            name: "settlement-6d4c".to_owned(),
         },
         charge: amounts(4, 16),
         created: now.as_second() - 42,
@@ -246,15 +300,23 @@ fn placement(objects: &Arc<ArcSwap<Objects>>, now: Timestamp) -> PlacementState 
         let base = if index == 7 { 86.0 } else { 24.0 + dice.roll(40) as f64 };
         let window = |add: f64| {
             let mut means = ByMetric::default();
-            for (metric, factor) in [(Metric::Cpu, 1.0), (Metric::Memory, 0.8), (Metric::Disk, 0.4), (Metric::Load, 1.1)] {
+            for (metric, factor) in
+                [(Metric::Cpu, 1.0), (Metric::Memory, 0.8), (Metric::Disk, 0.4), (Metric::Load, 1.1)]
+            {
                 means.set(metric, Some((base + add) / 100.0 * factor));
             }
             means
         };
-        let load = NodeLoad { means: vec![window(6.0), window(2.0), window(0.0)], sampled: nanos - 9_000_000_000, ..NodeLoad::default() };
+        let load = NodeLoad {
+            means: vec![window(6.0), window(2.0), window(0.0)],
+            sampled: nanos - 9_000_000_000,
+            ..NodeLoad::default()
+        };
         nodes.insert(Arc::from(format!("node-{index:02}")), load);
     }
-    state.load.store(Arc::new(LoadSnapshot { nodes: nodes.into_iter().collect(), taken: nanos - 8_000_000_000 }));
+    state
+        .load
+        .store(Arc::new(LoadSnapshot { nodes: nodes.into_iter().collect(), taken: nanos - 8_000_000_000 }));
     state
 }
 
@@ -263,23 +325,50 @@ fn rounds(now: Timestamp) -> Rounds {
     let holder = Arc::new(ArcSwap::from_pointee("plimsoll-a".to_owned()));
     let rounds = Rounds::new(holder, "plimsoll-a", Arc::new(ArcSwap::from_pointee(balance)));
     let candidate = |name: &str, outcome| Candidate {
-        namespace: "search".to_owned(), name: name.to_owned(), workload: "Deployment/indexer".to_owned(), priority: 0, qos: "Burstable",
-        cpu: 3.4, memory: 6.2e9, part: 0.11, target: "node-02".to_owned(), outcome, message: None,
+        namespace: "search".to_owned(),
+        name: name.to_owned(),
+        workload: "Deployment/indexer".to_owned(),
+        priority: 0,
+        qos: "Burstable",
+        cpu: 3.4,
+        memory: 6.2e9,
+        part: 0.11,
+        target: "node-02".to_owned(),
+        outcome,
+        message: None,
     };
     for age in [600, 300, 0] {
         rounds.add(Report {
             at: now - SignedDuration::from_secs(age + 40),
             verdict: if age == 0 { "relieve" } else { "balanced" },
-            why: if age == 0 { "node-07 is used by 0.8600, and nodes by 0.4300 on average".to_owned() } else { "no node is used much more than the others".to_owned() },
+            why: if age == 0 {
+                "node-07 is used by 0.8600, and nodes by 0.4300 on average".to_owned()
+            } else {
+                "no node is used much more than the others".to_owned()
+            },
             mean: 0.43,
             source: None,
             nodes: Vec::new(),
             node_count: 23,
             target_count: if age == 0 { 9 } else { 0 },
-            candidates: if age == 0 { vec![candidate("indexer-5d8-abcde", Outcome::WouldBeEvicted), candidate("indexer-5d8-fghij", Outcome::Later)] } else { Vec::new() },
+            candidates: if age == 0 {
+                vec![
+                    candidate("indexer-5d8-abcde", Outcome::WouldBeEvicted),
+                    candidate("indexer-5d8-fghij", Outcome::Later),
+                ]
+            } else {
+                Vec::new()
+            },
             spared: if age == 0 {
-                vec![SparedPod { namespace: "mail".to_owned(), name: "queue-0".to_owned(), reason: "storage", why: "it has a volume on this node".to_owned() }]
-            } else { Vec::new() },
+                vec![SparedPod {
+                    namespace: "mail".to_owned(),
+                    name: "queue-0".to_owned(),
+                    reason: "storage",
+                    why: "it has a volume on this node".to_owned(),
+                }]
+            } else {
+                Vec::new()
+            },
             stuck: Vec::new(),
             came_back: Vec::new(),
         });
@@ -296,9 +385,30 @@ fn decisions(now: Timestamp) -> Decisions {
     let decisions = Decisions::default();
     let shared = Some("shared-pool");
     let words: [(&str, &str, &'static str, Stage, Option<&str>, &str); 6] = [
-        ("shop", "web-7f9c-x2x", "applied", Stage::Mutate, shared, "shared-pool: app cpu 1->472m dynamic(410m), memory 1Gi->704Mi dynamic(612Mi)"),
-        ("payments", "api-6c5d-k8s", "applied", Stage::Mutate, shared, "shared-pool: app cpu 500m->250m static(0.5)"),
-        ("ci", "build-4711…", "denied", Stage::Validate, None, "cpu of ci: 171 are used of at most 240, and 96 more are asked for"),
+        (
+            "shop",
+            "web-7f9c-x2x",
+            "applied",
+            Stage::Mutate,
+            shared,
+            "shared-pool: app cpu 1->472m dynamic(410m), memory 1Gi->704Mi dynamic(612Mi)",
+        ),
+        (
+            "payments",
+            "api-6c5d-k8s",
+            "applied",
+            Stage::Mutate,
+            shared,
+            "shared-pool: app cpu 500m->250m static(0.5)",
+        ),
+        (
+            "ci",
+            "build-4711…",
+            "denied",
+            Stage::Validate,
+            None,
+            "cpu of ci: 171 are used of at most 240, and 96 more are asked for",
+        ),
         ("mail", "queue-0", "skipped_pod_opt_out", Stage::Mutate, shared, "the pod opts out"),
         ("search", "indexer-5d8-abcde", "unchanged", Stage::Mutate, shared, "shared-pool: nothing to lower"),
         ("shop", HOSTILE, "skipped_no_profile", Stage::Mutate, None, "no profile matches <b>this</b>"),
@@ -332,7 +442,9 @@ async fn api_server(now: Timestamp) -> kube::Client {
             let service = hyper::service::service_fn(move |request: Request<Incoming>| async move {
                 Ok::<_, Infallible>(answer(&request, now))
             });
-            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+            );
         }
     });
     plimsoll::cluster::client(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap()
@@ -343,14 +455,20 @@ fn answer(request: &Request<Incoming>, now: Timestamp) -> Response<Full<Bytes>> 
     let (code, body) = if path.ends_with("/usagecheckpoints/deployment-web") {
         (200, checkpoint(now))
     } else if path.contains("/usagecheckpoints/deployment-api") {
-        (403, json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "usagecheckpoints is forbidden"}))
+        (
+            403,
+            json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "usagecheckpoints is forbidden"}),
+        )
     } else if path.ends_with("/pods") {
         let query = request.uri().query().unwrap_or_default();
         let is_web = query.contains("metadata.name%3Dweb-") || query.contains("metadata.name=web-");
         let items = if is_web { vec![pod(path)] } else { Vec::new() };
         (200, json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}))
     } else {
-        (404, json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "not found"}))
+        (
+            404,
+            json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "not found"}),
+        )
     };
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = code.try_into().unwrap();

@@ -24,7 +24,7 @@ pub(super) fn all(view: &View<'_>, key: &WorkloadKey) -> Markup {
     };
     html! {
         (scrolled("Autoscalers", &table))
-        p.more { "`plimsoll explain hpa` says what each target becomes, and why." }
+        p.more { code { "plimsoll explain hpa" } " says what each target becomes, and why." }
     }
 }
 

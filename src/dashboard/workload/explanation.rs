@@ -19,7 +19,7 @@ pub(super) fn explained(view: &View<'_>, key: &WorkloadKey, read: &Read) -> Mark
         Some(Ok(None)) => return nothing("The pod that was to be asked is gone; load the page again."),
         None => {
             return nothing(
-                "No pod of it is known, so that there is none to explain. `plimsoll explain workload` reads its template.",
+                "No pod of it is known, so that there is none to explain. plimsoll explain workload reads its template.",
             );
         }
     };

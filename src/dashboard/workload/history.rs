@@ -23,7 +23,7 @@ pub(super) fn plots(view: &View<'_>, key: &WorkloadKey) -> Markup {
         h3 { "Over time" }
         p.taken {
             "Since somebody began to look at these pages, " (moment(first.at, view.now)) ", a point every 30 s ("
-            (points.len()) " so far). For longer times there is `plimsoll_` metrics' dashboard."
+            (points.len()) " so far). An hour is kept; what was before that, your monitoring knows."
         }
         p.legend {
             span { span.key.before {} "requested before (dotted)" }

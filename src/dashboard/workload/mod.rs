@@ -18,6 +18,7 @@ pub(super) use self::read::{Read, read};
 use super::format::{cores, count, foreign, memory, percent};
 use super::layout::{Page, nothing, section};
 use super::query::encoded;
+use super::table::scrolled;
 use super::{Refusal, View, decisions, savings};
 use crate::api::Sources;
 
@@ -116,7 +117,7 @@ pub(super) fn page(address: &Address, view: &View<'_>, read: &Read) -> Result<Pa
 fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
     let saved = row.saved();
     let used = |figure: String| if row.measured == 0 { "-".to_owned() } else { figure };
-    html! {
+    let table = html! {
         table.short {
             caption { "All pods together" }
             thead {
@@ -138,6 +139,9 @@ fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
                 }
             }
         }
+    };
+    html! {
+        (scrolled("All pods together", &table))
         @if row.measured < row.pods { p.taken { "Usage was measured for " (count(row.measured)) " of " (count(row.pods)) " pods." } }
         (history::plots(view, key))
     }

@@ -2,12 +2,12 @@
 # A real Kubernetes control plane from its source modules: etcd, kube-apiserver, kube-controller-manager,
 # kube-scheduler, kubectl and kwok (nodes that live without a kubelet), for the end-to-end tests.
 #
-#   build.sh [metrics-server] [prometheus]   build what is missing, with these if asked, print the folder
-#   build.sh --dir                           print the folder, build nothing
+#   build.sh [helm] [metrics-server] [prometheus]   build what is missing, with these if asked, print the folder
+#   build.sh --dir                                  print the folder, build nothing
 #
 # The folder is target/controlplane/KEY; KEY changes with the versions, the go.mod and go.sum files and the flags, so
 # that a changed dependency is never tested with an old binary. The first build takes about 15 minutes on two cores,
-# with metrics-server and Prometheus 25; afterwards Go's own build cache (which outlives a fresh clone) leaves only the
+# with helm, metrics-server and Prometheus 27; afterwards Go's own build cache (which outlives a fresh clone) leaves only the
 # linking.
 set -euo pipefail
 
@@ -23,7 +23,7 @@ stamp="-X k8s.io/component-base/version.gitVersion=$kubernetes \
 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
 
 key() {
-  { cat "$here"/{etcd,kubernetes,kwok,metrics-server,prometheus}/go.{mod,sum}; echo "$strip $stamp"; } | sha256sum | cut -c1-12
+  { cat "$here"/{etcd,helm,kubernetes,kwok,metrics-server,prometheus}/go.{mod,sum}; echo "$strip $stamp"; } | sha256sum | cut -c1-12
 }
 bin=${CARGO_TARGET_DIR:-$root/target}/controlplane/$kubernetes-$(key)
 
@@ -63,8 +63,8 @@ stages() {
 if [ "$*" = --dir ]; then echo "$bin"; exit; fi
 for more in "$@"; do
   case $more in
-    metrics-server | prometheus) ;;
-    *) fail "usage: build.sh [--dir | [metrics-server] [prometheus]]" ;;
+    helm | metrics-server | prometheus) ;;
+    *) fail "usage: build.sh [--dir | [helm] [metrics-server] [prometheus]]" ;;
   esac
 done
 
@@ -81,6 +81,7 @@ build kwok sigs.k8s.io/kwok/cmd/kwok kwok "$strip"
 stages
 for more in "$@"; do
   case $more in
+    helm) build helm helm.sh/helm/v4/cmd/helm helm "$strip" ;;
     metrics-server) build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server metrics-server "$strip" ;;
     prometheus)
       # Without the finders of targets in clouds: their clients are most of what there is to compile.
