@@ -1,5 +1,7 @@
 //! Quantities, shares and times as people read them.
 
+use std::fmt::Write as _;
+
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
@@ -148,7 +150,8 @@ pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         if is_invisible(letter) {
-            out.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
+            // Writing to a `String` does not fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(letter));
         } else {
             out.push(letter);
         }

@@ -1,5 +1,7 @@
 //! What a request asks for: the parts of its path, and its parameters.
 
+use std::fmt::Write as _;
+
 use super::Refusal;
 
 /// The longest path or query that is read; no page has a longer one.
@@ -60,7 +62,8 @@ pub(super) fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            // Writing to a `String` does not fail.
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -67,6 +67,11 @@ const NAMES: [&str; 12] = [
     "exporter",
 ];
 
+/// Which node is above it, its name, minimum and maximum, and its namespaces.
+type TreeNode<'a> = (Option<usize>, &'a str, Amounts, Amounts, &'a [&'a str]);
+/// Namespace, name, outcome, where it was decided, the profile, and why.
+type Words<'a> = (&'a str, &'a str, &'static str, Stage, Option<&'a str>, &'a str);
+
 /// The same numbers at each run.
 struct Dice(u64);
 
@@ -230,7 +235,7 @@ fn quota(now: Timestamp) -> Known {
     let amounts = |cpu: i128, gib: i128| -> Amounts {
         [("cpu", cpu * CORE), ("memory", gib * 1024 * MIB)].into_iter().collect()
     };
-    let nodes: [(Option<usize>, &str, Amounts, Amounts, &[&str]); 7] = [
+    let nodes: [TreeNode<'_>; 7] = [
         (None, "company", Amounts::new(), amounts(800, 3200), &[]),
         (Some(0), "products", amounts(400, 1600), amounts(700, 2800), &[]),
         (Some(0), "platform", amounts(200, 800), amounts(400, 1600), &[]),
@@ -384,7 +389,7 @@ fn balance() -> config::Balance {
 fn decisions(now: Timestamp) -> Decisions {
     let decisions = Decisions::default();
     let shared = Some("shared-pool");
-    let words: [(&str, &str, &'static str, Stage, Option<&str>, &str); 6] = [
+    let words: [Words<'_>; 6] = [
         (
             "shop",
             "web-7f9c-x2x",

@@ -62,14 +62,13 @@ fn model(view: &View<'_>, found: &[Arc<Recommendation>]) -> Result<Model, String
     let objects = view.known.objects.load();
     let named = found.first().map(|found| found.profile.as_str());
     let profile = objects.profiles().iter().find(|profile| Some(profile.name.as_str()) == named);
-    let model = match profile {
-        Some(profile) => Model::from_policy(&profile.dynamic),
+    let model = if let Some(profile) = profile {
+        Model::from_policy(&profile.dynamic)
+    } else {
         // What a profile has that says nothing.
-        None => {
-            let plain = from_spec("none", &json!({"mode": "Dynamic"}));
-            let plain = plain.map_err(|problems| plimsoll_core::problem::join(&problems))?;
-            Model::from_policy(&plain.dynamic)
-        }
+        let plain = from_spec("none", &json!({"mode": "Dynamic"}));
+        let plain = plain.map_err(|problems| plimsoll_core::problem::join(&problems))?;
+        Model::from_policy(&plain.dynamic)
     };
     model.map_err(|error| error.to_string())
 }
