@@ -96,10 +96,25 @@ manifests: ## Write the CRDs anew from the Rust types
 	cargo run --quiet -- manifests crds > target/crds.yaml
 	mv target/crds.yaml webhook-config/base/crds.yaml
 
+.PHONY: image
+image: ## The container image in target/image, without a container engine (PROFILE=release, TARGET=x86_64-unknown-linux-musl)
+	$(rust)
+	image/make.sh
+
+.PHONY: image-check
+image-check: ## Make the image and check what is in it (PROFILE=dev is quick, PROFILE=release is what ships)
+	$(rust)
+	image/check.sh
+
+.PHONY: sbom
+sbom: ## What is in the binary, with licences: target/image/sbom
+	$(rust)
+	image/sbom.sh target/image/sbom
+
 .PHONY: fuzz-smoke
 fuzz-smoke: ## Every fuzz target for FUZZ_SECONDS
 	$(rust)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/fuzz-smoke
 
 .PHONY: ci
-ci: lint deny docs test fuzz-smoke e2e ## What CI runs
+ci: lint deny docs test image-check fuzz-smoke e2e ## What CI runs

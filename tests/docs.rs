@@ -15,5 +15,7 @@ mod links;
 mod make_run;
 #[path = "docs/markdown.rs"]
 mod markdown;
+#[path = "docs/reference.rs"]
+mod reference;
 #[path = "docs/words.rs"]
 mod words;

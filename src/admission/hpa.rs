@@ -7,9 +7,10 @@ use plimsoll_core::admission::{Answer, Context, Outcome, Review, Settings, Skip}
 use plimsoll_core::hpa::{self, Conversion, HpaDecision, Note};
 use plimsoll_core::objects::Objects;
 
-use super::{operation, written};
+use super::operation;
+use crate::decisions::why;
 use crate::metrics::{HpaOutcome, Metrics};
-use crate::server::{Reply, Stage};
+use crate::server::Stage;
 
 /// Answers a review of an autoscaler. Without `enabled` nobody would keep what is converted, so nothing is.
 pub(super) fn answer(
@@ -18,7 +19,7 @@ pub(super) fn answer(
     settings: &Settings,
     enabled: bool,
     metrics: &Metrics,
-) -> Reply {
+) -> Answer {
     let decision = if enabled {
         let decided = catch_unwind(AssertUnwindSafe(|| {
             let now = Timestamp::now();
@@ -29,7 +30,7 @@ pub(super) fn answer(
         of(Answer::allow(Outcome::Skipped(Skip::Kind)))
     };
     count(review, &decision, metrics);
-    written(review, &decision.answer)
+    decision.answer
 }
 
 fn of(answer: Answer) -> HpaDecision {
@@ -56,10 +57,7 @@ fn count(review: &Review<'_>, decision: &HpaDecision, metrics: &Metrics) {
         namespace = &*review.namespace,
         autoscaler = &*review.name,
         decision = outcome.word(),
-        why = match outcome {
-            Outcome::Skipped(skip) => Skip::sentence(skip),
-            _ => decision.answer.changed.as_deref().unwrap_or_default(),
-        },
+        why = why(&decision.answer),
         "reviewed"
     );
 }

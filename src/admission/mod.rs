@@ -18,11 +18,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use plimsoll_core::admission::{
-    self as core, Answer, Context, Decision, EnvelopeError, Outcome, Review, Settings, Skip,
+    self as core, Answer, Context, Decision, EnvelopeError, Outcome, Review, Settings,
 };
 use plimsoll_core::hpa::is_hpa;
 use plimsoll_core::objects::{Namespace, Objects};
 
+use crate::decisions::{Decided, Decisions, why};
 use crate::metrics::{Metrics, NamespaceRead, Operation};
 use crate::quota::run::Door;
 use crate::server::{Admission, Answered, Reply, Stage, status_reply};
@@ -65,6 +66,7 @@ pub struct Engine {
     namespaces: Option<Arc<dyn NamespaceReader>>,
     quota: Option<Door>,
     autoscalers: bool,
+    decisions: Decisions,
     metrics: Arc<Metrics>,
 }
 
@@ -77,7 +79,15 @@ impl Engine {
         namespaces: Option<Arc<dyn NamespaceReader>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { objects, settings, namespaces, quota: None, autoscalers: true, metrics }
+        Self {
+            objects,
+            settings,
+            namespaces,
+            quota: None,
+            autoscalers: true,
+            decisions: Decisions::default(),
+            metrics,
+        }
     }
 
     /// The same engine, that reads namespaces which the snapshot does not hold.
@@ -98,6 +108,12 @@ impl Engine {
         Self { autoscalers, ..self }
     }
 
+    /// The same engine, that keeps its last decisions there.
+    #[must_use]
+    pub fn with_decisions(self, decisions: Decisions) -> Self {
+        Self { decisions, ..self }
+    }
+
     async fn mutate(&self, body: &[u8]) -> Reply {
         let review = match core::read(body, Stage::Mutate) {
             Ok(review) => review,
@@ -106,7 +122,9 @@ impl Engine {
         let objects = self.objects.load_full();
         let settings = self.settings.load_full();
         if is_hpa(&review) {
-            return hpa::answer(&review, &objects, &settings, self.autoscalers, &self.metrics);
+            let answer = hpa::answer(&review, &objects, &settings, self.autoscalers, &self.metrics);
+            self.decisions.record(Decided::now(Stage::Mutate, &review, &answer));
+            return written(&review, &answer);
         }
         let namespace = match core::needs_namespace(&review, &objects, &settings) {
             Some(name) => self.read_namespace(name).await,
@@ -138,7 +156,7 @@ impl Engine {
             && core::is_about_pods(&review)
         {
             let step = core::quota_step(&review, &objects, &settings);
-            return quota::answer(&review, step, door, &self.metrics);
+            return quota::answer(&review, step, door, &self.metrics, &self.decisions);
         }
         let usage = match &self.quota {
             Some(door) if core::needs_usage(&review) => quota::usage(door, &review).await,
@@ -147,6 +165,7 @@ impl Engine {
         let context = core::ValidateContext { objects: &objects, settings: &settings, usage: usage.as_ref() };
         let answer = core::validate(&review, &context);
         self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
+        self.decisions.record(Decided::now(Stage::Validate, &review, &answer));
         Answered::Now(written(&review, &answer))
     }
 
@@ -206,12 +225,10 @@ impl Engine {
             pod = &*review.name,
             profile = decision.answer.profile.as_deref().unwrap_or_default(),
             decision = outcome.word(),
-            why = match outcome {
-                Outcome::Skipped(skip) => Skip::sentence(skip),
-                _ => decision.answer.changed.as_deref().unwrap_or_default(),
-            },
+            why = why(&decision.answer),
             "reviewed"
         );
+        self.decisions.record(Decided::now(stage, review, &decision.answer));
     }
 }
 

@@ -8,30 +8,41 @@ use plimsoll_core::quota::UsageByNamespace;
 use plimsoll_core::quota::ledger::Ruling;
 
 use super::{operation, written};
+use crate::decisions::{Decided, Decisions, why};
 use crate::metrics::{Metrics, QuotaOutcome};
 use crate::quota::admission::{Verdict, not_now, usage as ledger_usage};
 use crate::quota::run::Door;
 use crate::server::{Answered, Reply, Stage};
 
 /// The answer to a review about a pod, now or when the ledger was written.
-pub(super) fn answer(review: &Review<'_>, step: QuotaStep, door: &Door, metrics: &Arc<Metrics>) -> Answered {
+pub(super) fn answer(
+    review: &Review<'_>,
+    step: QuotaStep,
+    door: &Door,
+    metrics: &Arc<Metrics>,
+    decisions: &Decisions,
+) -> Answered {
     let operation = operation(&review.operation);
     let (request, warnings) = match step {
         QuotaStep::Ask { request, warnings } => (request, warnings),
         QuotaStep::Skip(skip) => {
             let answer = Answer::allow(Outcome::Skipped(skip));
             metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
+            decisions.record(Decided::now(Stage::Validate, review, &answer));
             return Answered::Now(written(review, &answer));
         }
         QuotaStep::Refuse(why) => {
             metrics.quota_decision(QuotaOutcome::Blocked);
             let answer = Answer::deny(why);
             metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
+            decisions.record(Decided::now(Stage::Validate, review, &answer));
             return Answered::Now(written(review, &answer));
         }
     };
     // What is waited for must not hold on to the request.
     let (version, uid) = (review.version, review.uid.to_owned());
+    let mut decided = Decided::now(Stage::Validate, review, &Answer::allow(Outcome::Unchanged));
+    let decisions = decisions.clone();
     let (queue, metrics, reclaims) = (door.queue.clone(), Arc::clone(metrics), door.reclaims);
     Answered::Later(Box::pin(async move {
         let (namespace, name) = (Arc::clone(&request.namespace), Arc::clone(&request.name));
@@ -44,9 +55,11 @@ pub(super) fn answer(review: &Review<'_>, step: QuotaStep, door: &Door, metrics:
             namespace = &*namespace,
             pod = &*name,
             decision = answer.outcome.word(),
-            why = answer.denial.as_ref().map_or("", |denial| denial.message.as_str()),
+            why = why(&answer),
             "quota"
         );
+        decided.judged(&answer);
+        decisions.record(decided);
         Reply { status: StatusCode::OK, body: write_to(version, &uid, &answer).into() }
     }))
 }

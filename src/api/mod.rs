@@ -5,9 +5,11 @@
 //! reason why the name in `Host` is looked at.
 
 mod balance;
+mod decisions;
 mod nodes;
 mod quota;
 mod recommendations;
+mod savings;
 mod weights;
 
 use std::sync::Arc;
@@ -22,9 +24,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::balance::Rounds;
+use crate::decisions::Decisions;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
-use crate::server::{Shutdown, plain};
+use crate::server::{Readiness, Shutdown, plain};
+use crate::survey::Surveys;
 
 /// What every path begins with.
 const ROOT: &str = "/api/v1/";
@@ -40,6 +44,12 @@ pub struct Sources {
     pub placement: Option<PlacementState>,
     /// The last rounds of the balance controller, where it is enabled.
     pub balance: Option<Rounds>,
+    /// The last decisions of this replica.
+    pub decisions: Decisions,
+    /// What is saved in the whole cluster, where there is one.
+    pub surveys: Option<Surveys>,
+    /// What must hold before this replica is ready, and what does not.
+    pub readiness: Readiness,
 }
 
 /// Answers from what is known until `shutdown` is finished.
@@ -101,7 +111,7 @@ fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
                      /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
-                     /api/v1/weights/NAMESPACE/KIND/NAME and /api/v1/balance";
+                     /api/v1/weights/NAMESPACE/KIND/NAME, /api/v1/balance, /api/v1/decisions and /api/v1/savings";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = &known.objects.load();
@@ -129,6 +139,8 @@ fn route(path: &str, known: &Sources) -> Answer {
         }),
         ["nodes"] => nodes::answer(known.placement.as_ref()),
         ["balance"] => balance::answer(known.balance.as_ref()),
+        ["decisions"] => Ok(decisions::all(&known.decisions)),
+        ["savings"] => savings::all(known.surveys.as_ref()),
         _ => Err(unknown()),
     }
 }

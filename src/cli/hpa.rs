@@ -4,7 +4,7 @@ mod apiservice;
 mod explain;
 mod plan;
 mod report;
-mod restore;
+pub(super) mod restore;
 mod restorer;
 mod views;
 mod world;

@@ -23,6 +23,7 @@ mod score;
 mod serve;
 mod simulate;
 mod top;
+mod uninstall;
 mod validate;
 mod values;
 
@@ -114,6 +115,7 @@ enum Command {
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
+    Uninstall(uninstall::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -135,6 +137,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),
+        Command::Uninstall(args) => uninstall::run(&args, ctx),
         Command::Completions(args) => completions::run(&args, ctx),
         Command::Man(args) => man::run(args, ctx),
     }

@@ -27,6 +27,7 @@ use crate::cluster::{LiveNamespaces, Snapshots};
 use crate::config::{
     self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
 };
+use crate::decisions::Decisions;
 use crate::hpa::Pods;
 use crate::metrics::{Metrics, ReloadResult};
 use crate::placement::PlacementState;
@@ -211,9 +212,11 @@ async fn serve(
     };
     process.recommend(placement.as_ref());
     let latest = Latest::default();
+    let decisions = Decisions::default();
     let mut engine =
         Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))
-            .with_autoscalers(config.hpa.enabled);
+            .with_autoscalers(config.hpa.enabled)
+            .with_decisions(decisions.clone());
     let (mut hpa_api_address, mut extender_address) = (None, None);
     let mut balance = None;
     if let Some(client) = &client {
@@ -229,7 +232,15 @@ async fn serve(
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let sources = api::Sources { objects: snapshots.current(), ledger: latest, placement, balance };
+        let sources = api::Sources {
+            objects: snapshots.current(),
+            ledger: latest,
+            placement,
+            balance,
+            decisions,
+            surveys: client.as_ref().map(|client| process.survey(client)),
+            readiness: readiness.clone(),
+        };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });

@@ -166,7 +166,8 @@ impl Call<'_> {
             404 => WriteError::NotFound { what, message },
             403 if ends(details, &message) => WriteError::NamespaceEnds { what },
             401 | 403 => {
-                let grant = format!("{} on {}.{}", self.verb, self.resource, self.group);
+                let dot = if self.group.is_empty() { "" } else { "." };
+                let grant = format!("{} on {}{dot}{}", self.verb, self.resource, self.group);
                 WriteError::Forbidden { what, message, grant }
             }
             413 => WriteError::TooLarge { what, bytes: self.bytes, message },

@@ -235,7 +235,11 @@ fn options(parts: &Parts, shard: u32, absent_namespace: AbsentNamespace) -> Shar
     }
 }
 
-fn source(config: &config::Recommender, client: Option<Client>) -> Result<Source, PrometheusError> {
+/// The source that is configured. Without a client, metrics-server cannot be asked, and Prometheus is.
+///
+/// # Errors
+/// Its address or credentials cannot be used.
+pub fn source(config: &config::Recommender, client: Option<Client>) -> Result<Source, PrometheusError> {
     Ok(match (config.source, client, &config.file) {
         (UsageSource::MetricsServer, Some(client), _) => Source::MetricsServer(MetricsServer::new(
             client,

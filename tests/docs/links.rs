@@ -34,18 +34,46 @@ fn relative_links_resolve() {
     assert!(seen >= 20, "only {seen} links were found");
 }
 
+/// What is beside the book has no page in it, so a link there leads to the repository, on both.
 #[test]
-fn every_document_is_in_the_index() {
-    let index = read("docs/README.md").text;
-    for path in files() {
-        if path.starts_with("docs") && path.extension().is_some_and(|extension| extension == "md") {
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            assert!(
-                name == "README.md" || index.contains(&format!("({name})")),
-                "{name} is not in docs/README.md"
-            );
+fn links_of_the_book_stay_in_it_or_name_the_repository() {
+    let mut seen = 0;
+    for document in documents() {
+        let in_book = document.path.starts_with("docs");
+        for (line, text) in document.prose() {
+            for link in between(text, "](", ")") {
+                let place = format!("{}:{line}: {link}", document.path.display());
+                if let Some(path) = link.strip_prefix(REPOSITORY) {
+                    let path = path.split('#').next().unwrap();
+                    assert!(root().join(path).exists(), "{place}: no such file");
+                    seen += 1;
+                } else if in_book && !link.contains("://") {
+                    let depth = document.path.components().count() - 2;
+                    let up = link.split('/').take_while(|part| *part == "..").count();
+                    assert!(up <= depth, "{place}: it leads out of docs/; write {REPOSITORY}...");
+                }
+            }
         }
     }
+    assert!(seen >= 5, "only {seen} links to the repository were found");
+}
+
+/// The repository's newest files, as a page of the book names them.
+const REPOSITORY: &str = "https://github.com/plimsoll-dev/plimsoll/blob/main/";
+
+#[test]
+fn every_page_is_in_the_summary_once() {
+    let summary = read("docs/SUMMARY.md").text;
+    let mut listed: Vec<&str> = between(&summary, "](", ")").collect();
+    listed.sort_unstable();
+    let pages = files().into_iter().filter(|path| {
+        path.starts_with("docs") && path.extension().is_some_and(|extension| extension == "md")
+    });
+    let mut pages: Vec<String> =
+        pages.map(|path| path.strip_prefix("docs").unwrap().to_str().unwrap().to_owned()).collect();
+    pages.retain(|page| page != "SUMMARY.md");
+    pages.sort_unstable();
+    assert_eq!(listed, pages, "docs/SUMMARY.md lists every page of docs/ once");
 }
 
 #[test]

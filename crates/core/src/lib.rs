@@ -22,5 +22,6 @@ pub mod profile;
 pub mod quota;
 pub mod recommender;
 pub mod resource;
+pub mod savings;
 pub mod simulate;
 pub mod usage;

@@ -80,9 +80,10 @@ pub(super) struct Args {
     output: Form,
 }
 
+/// How it ended for one autoscaler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Ending {
+pub(in crate::cli) enum Ending {
     Restored,
     WouldRestore,
     Nothing,
@@ -92,7 +93,7 @@ enum Ending {
 }
 
 impl Ending {
-    const fn words(self) -> &'static str {
+    pub(in crate::cli) const fn words(self) -> &'static str {
         match self {
             Self::Restored => "restored",
             Self::WouldRestore => "would be restored",
@@ -104,19 +105,19 @@ impl Ending {
     }
 }
 
-/// The form of the answer is an interface.
+/// What became of one autoscaler. The form of the answer is an interface.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
-    namespace: String,
-    name: String,
-    result: Ending,
+pub(in crate::cli) struct Line {
+    pub(in crate::cli) namespace: String,
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) result: Ending,
     /// Whether Plimsoll's webhook did it.
     #[serde(skip_serializing_if = "Option::is_none")]
     by_webhook: Option<bool>,
     targets: Vec<Restored>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
+    pub(in crate::cli) message: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -144,27 +145,19 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         let deadline = Instant::now() + span(args.timeout);
         let client = args.access.client(&config).await?;
         let default_namespace = client.default_namespace().to_owned();
-        let restorer = Restorer::new(client.clone());
-        let late = || anyhow::anyhow!("the autoscalers were not read within --timeout");
-        let read = timeout_at(deadline, read(args, &restorer, &default_namespace));
-        let objects = read.await.map_err(|_| late())??;
-        let hold = span(args.hold);
-        let keeper = if args.all && !args.dry_run && !hold.is_zero() && !objects.is_empty() {
-            let stand = stand_still(&client, &config.admission.own_namespace, hold);
-            timeout_at(deadline, stand).await.unwrap_or_else(|_| Some("not done within --timeout".to_owned()))
-        } else {
-            None
+        let which = match &args.name {
+            Some(name) => Which::One(args.namespace.as_deref().unwrap_or(&default_namespace), name),
+            None => Which::All(args.namespace.as_deref()),
         };
-        let restorer = restorer.opting_out(!args.all);
-        let mut lines: Vec<Line> = stream::iter(&objects)
-            .map(|object| one(&restorer, object, args.dry_run, deadline))
-            .buffered(AT_ONCE)
-            .collect()
-            .await;
-        if !args.dry_run {
-            look_again(args, &restorer, &objects, &mut lines, deadline).await;
-        }
-        Ok::<_, CliError>((lines, keeper))
+        let work = Work {
+            which,
+            own_namespace: &config.admission.own_namespace,
+            hold: span(args.hold),
+            settle: span(args.settle),
+            deadline,
+            dry_run: args.dry_run,
+        };
+        work.run(&client).await
     })?;
     let count = |ending| hpas.iter().filter(|line| line.result == ending).count();
     let summary = Summary {
@@ -188,6 +181,105 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     Ok(exit)
 }
 
+/// Which autoscalers are put back.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) enum Which<'a> {
+    /// The one of this namespace and name.
+    One(&'a str, &'a str),
+    /// Those that carry something of ours, of one namespace or of all.
+    All(Option<&'a str>),
+}
+
+/// What is to be done, whoever asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Work<'a> {
+    pub(in crate::cli) which: Which<'a>,
+    /// Where the lease of the keeper is.
+    pub(in crate::cli) own_namespace: &'a str,
+    /// For how long the keeper stands still; zero: it is not asked to.
+    pub(in crate::cli) hold: Duration,
+    /// After which time it is looked whether they were converted again; zero: it is not looked.
+    pub(in crate::cli) settle: Duration,
+    pub(in crate::cli) deadline: Instant,
+    pub(in crate::cli) dry_run: bool,
+}
+
+impl Work<'_> {
+    /// Does it. What became of each, and why the keeper could not be made to stand still.
+    ///
+    /// # Errors
+    /// The autoscalers cannot be read.
+    pub(in crate::cli) async fn run(&self, client: &Client) -> Result<(Vec<Line>, Option<String>), CliError> {
+        let restorer = Restorer::new(client.clone());
+        let late = || anyhow::anyhow!("the autoscalers were not read within --timeout");
+        let read = timeout_at(self.deadline, self.read(&restorer));
+        let objects = read.await.map_err(|_| late())??;
+        let all = matches!(self.which, Which::All(_));
+        let keeper = if all && !self.dry_run && !self.hold.is_zero() && !objects.is_empty() {
+            let stand = stand_still(client, self.own_namespace, self.hold);
+            timeout_at(self.deadline, stand)
+                .await
+                .unwrap_or_else(|_| Some("not done within --timeout".to_owned()))
+        } else {
+            None
+        };
+        let restorer = restorer.opting_out(!all);
+        let mut lines: Vec<Line> = stream::iter(&objects)
+            .map(|object| one(&restorer, object, self.dry_run, self.deadline))
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        if !self.dry_run {
+            self.look_again(&restorer, &objects, &mut lines).await;
+        }
+        Ok((lines, keeper))
+    }
+
+    /// The autoscalers in question.
+    async fn read(&self, restorer: &Restorer) -> Result<Vec<Value>, CliError> {
+        match self.which {
+            Which::All(namespace) => {
+                let all = restorer.list(namespace).await.map_err(anyhow::Error::new)?;
+                Ok(all.into_iter().filter(is_marked).collect())
+            }
+            Which::One(namespace, name) => {
+                let found = restorer.get(namespace, name).await.map_err(anyhow::Error::new)?;
+                let none =
+                    || CliError::Usage(format!("there is no HorizontalPodAutoscaler {namespace}/{name}"));
+                Ok(vec![found.ok_or_else(none)?])
+            }
+        }
+    }
+
+    /// Looks whether a server that still runs has undone it.
+    async fn look_again(&self, restorer: &Restorer, objects: &[Value], lines: &mut [Line]) {
+        if self.settle.is_zero() || !lines.iter().any(|line| line.result == Ending::Restored) {
+            return;
+        }
+        let now = async {
+            tokio::time::sleep(self.settle).await;
+            match (objects, self.which) {
+                ([only], _) => restorer.get(&namespace_of(only), &name_of(only)).await.map(Vec::from_iter),
+                (_, Which::All(namespace)) => restorer.list(namespace).await,
+                (_, Which::One(namespace, _)) => restorer.list(Some(namespace)).await,
+            }
+        };
+        // What was restored is restored, whether it can be looked at or not.
+        let Ok(Ok(now)) = timeout_at(self.deadline, now).await else { return };
+        for object in now.iter().filter(|object| is_marked(object)) {
+            let (namespace, name) = (namespace_of(object), name_of(object));
+            let same = |line: &&mut Line| {
+                line.result == Ending::Restored && line.namespace == namespace && line.name == name
+            };
+            if let Some(line) = lines.iter_mut().find(same) {
+                line.result = Ending::ConvertedAgain;
+                line.message =
+                    Some("by a server that still runs: stop it first, or set hpa.mode to Off".to_owned());
+            }
+        }
+    }
+}
+
 /// Takes the lease of whoever converts autoscalers, and waits until that one has stopped. What went wrong, if something
 /// did: it is tried all the same, and looked at afterwards.
 async fn stand_still(client: &Client, namespace: &str, hold: Duration) -> Option<String> {
@@ -203,19 +295,6 @@ async fn stand_still(client: &Client, namespace: &str, hold: Duration) -> Option
 fn span(seconds: Seconds) -> Duration {
     // Beyond a year nothing is waited for; an `Instant` cannot be that far away everywhere.
     Duration::from_secs(u64::try_from(seconds.0).unwrap_or(0).min(31_536_000))
-}
-
-/// The autoscalers in question: the one that was named, or those that carry something of ours.
-async fn read(args: &Args, restorer: &Restorer, default_namespace: &str) -> Result<Vec<Value>, CliError> {
-    let Some(name) = &args.name else {
-        let all = restorer.list(args.namespace.as_deref()).await.map_err(anyhow::Error::new)?;
-        return Ok(all.into_iter().filter(is_marked).collect());
-    };
-    let namespace = args.namespace.as_deref().unwrap_or(default_namespace);
-    let found = restorer.get(namespace, name).await.map_err(anyhow::Error::new)?;
-    let found = found
-        .ok_or_else(|| CliError::Usage(format!("there is no HorizontalPodAutoscaler {namespace}/{name}")))?;
-    Ok(vec![found])
 }
 
 async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Instant) -> Line {
@@ -240,40 +319,6 @@ async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Insta
         Outcome::Failed(why) => (line.result, line.message) = (Ending::Failed, Some(why)),
     }
     line
-}
-
-/// Looks whether a server that still runs has undone it.
-async fn look_again(
-    args: &Args,
-    restorer: &Restorer,
-    objects: &[Value],
-    lines: &mut [Line],
-    deadline: Instant,
-) {
-    let settle = span(args.settle);
-    if settle.is_zero() || !lines.iter().any(|line| line.result == Ending::Restored) {
-        return;
-    }
-    let now = async {
-        tokio::time::sleep(settle).await;
-        match objects {
-            [only] => restorer.get(&namespace_of(only), &name_of(only)).await.map(Vec::from_iter),
-            _ => restorer.list(args.namespace.as_deref()).await,
-        }
-    };
-    // What was restored is restored, whether it can be looked at or not.
-    let Ok(Ok(now)) = timeout_at(deadline, now).await else { return };
-    for object in now.iter().filter(|object| is_marked(object)) {
-        let (namespace, name) = (namespace_of(object), name_of(object));
-        let same = |line: &&mut Line| {
-            line.result == Ending::Restored && line.namespace == namespace && line.name == name
-        };
-        if let Some(line) = lines.iter_mut().find(same) {
-            line.result = Ending::ConvertedAgain;
-            line.message =
-                Some("by a server that still runs: stop it first, or set hpa.mode to Off".to_owned());
-        }
-    }
 }
 
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {

@@ -20,6 +20,7 @@ use crate::quota::{self, run::Door};
 use crate::recommender;
 use crate::server::{Readiness, Shutdown};
 use crate::standalone::{self, StandaloneFolder};
+use crate::survey::{SurveyParts, Surveys};
 
 /// What every part of the server needs.
 pub(super) struct Process {
@@ -138,5 +139,16 @@ impl Process {
             metrics: Arc::clone(&self.metrics),
         };
         self.tasks.spawn("hpa leader", hpa::run::lead(client.clone(), parts, self.tasks.cancelled()));
+    }
+
+    /// What pages show of the whole cluster; it is read only while somebody looks.
+    pub(super) fn survey(&self, client: &Client) -> Surveys {
+        let surveys = Surveys::default();
+        let source = recommender::source(&self.config.recommender, Some(client.clone()))
+            .inspect_err(|error| tracing::warn!(%error, "pages show no usage"))
+            .ok();
+        let parts = SurveyParts { client: client.clone(), objects: self.snapshots.current(), source };
+        self.tasks.spawn("survey", surveys.clone().run(parts, self.tasks.cancelled()));
+        surveys
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::cluster::{Call, WriteError, send};
 
 /// Who we are to the API server in the fields that we write.
-const MANAGER: &str = "plimsoll-placement";
+pub(crate) const MANAGER: &str = "plimsoll-placement";
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 //!
 //! Writes are few: a label only when the class changes, annotations only when a value does or gets old.
 
-mod calls;
+pub(crate) mod calls;
 mod round;
 
 use std::sync::Arc;

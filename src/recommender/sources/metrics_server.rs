@@ -5,7 +5,8 @@ mod nodes;
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
 use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use kube::Client;
@@ -122,12 +123,10 @@ impl MetricsServer {
             take(&mut scan, "metrics-server", self.fetch(ALL_PODS.to_owned()).await, sink);
             return scan;
         }
-        let mut answers = futures_util::stream::iter(&self.namespaces)
-            .map(|name| async move {
-                let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{name}/pods");
-                (name, self.fetch(path).await)
-            })
-            .buffer_unordered(AT_ONCE);
+        // Boxed, so that what scans may run on any thread.
+        let asked: Vec<BoxFuture<'_, _>> =
+            self.namespaces.iter().map(|name| self.ask(name).boxed()).collect();
+        let mut answers = futures_util::stream::iter(asked).buffer_unordered(AT_ONCE);
         // A server that answers none of them in time must not keep the loop for hours.
         let deadline = Instant::now() + 2 * self.options.timeout;
         let mut missing = self.namespaces.len();
@@ -149,6 +148,11 @@ impl MetricsServer {
             retry_after: None,
         });
         scan
+    }
+
+    async fn ask<'a>(&self, namespace: &'a str) -> (&'a str, Result<(String, Vec<u8>), MetricsServerError>) {
+        let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
+        (namespace, self.fetch(path).await)
     }
 
     /// Asks once for all nodes.

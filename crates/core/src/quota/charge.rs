@@ -7,8 +7,11 @@ use plimsoll_quantity::Quantity;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::keys;
+use crate::overcommit::{Amount, Record, Requested, Target};
 use crate::pod::{Json, Malformed, Members, PodView, Pruned, aggregate};
 use crate::quota::Amounts;
+use crate::resource::Resource;
 
 /// The resource of which every pod counts one.
 pub const PODS: &str = "pods";
@@ -60,6 +63,30 @@ pub fn counted(pod: &Value) -> Result<Amounts, ChargeError> {
         given(statuses.iter().find(named)?, resource)
     };
     charge_of(&view, &of_container, &|resource| given(status?, resource))
+}
+
+/// What a pod that exists would count if its requests had never been lowered: as [`charge`], with the originals that the
+/// pod's record says where they can be believed.
+///
+/// # Errors
+/// The pod cannot be read, or a request is no quantity.
+pub fn as_written(pod: &Value) -> Result<Amounts, ChargeError> {
+    let pruned = Pruned::of(pod);
+    let view = PodView::read(&pruned)?;
+    let record = Record::read(view.annotation(keys::ORIGINAL_RESOURCES));
+    let of_container = |name: &str, resource: &str| {
+        let resource = Resource::from_name(resource)?;
+        let container = view.containers.iter().find(|container| container.name == name)?;
+        Some(Requested::read(container, &record, resource)?.original.nanos)
+    };
+    let of_pod = |name: &str| {
+        let resource = Resource::from_name(name)?;
+        let read = |list| Amount::read(list, name).and_then(Result::ok);
+        let request = read(view.pod_level.requests)?;
+        let limit = read(view.pod_level.limits);
+        record.original(&Target::Pod, resource, &request, limit.as_ref()).map(|original| original.nanos)
+    };
+    charge_of(&view, &of_container, &of_pod)
 }
 
 /// The greater of what is allocated and what is in force, as a container's or a pod's status says it.

@@ -23,7 +23,7 @@ mod walk;
 pub mod words;
 
 pub use amounts::{Amounts, shown};
-pub use charge::{ChargeError, PODS, charge, counted};
+pub use charge::{ChargeError, PODS, as_written, charge, counted};
 pub use flavor::Flavor;
 pub use place::{Judgement, TreePlace, UsageByNamespace, usage_by_namespace};
 pub use pod::{QuotaPod, QuotaPodError};

@@ -1,0 +1,128 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::objects::{Objects, read_manifest};
+use crate::resource::{MILLI, UNIT};
+
+const MI: i128 = (1 << 20) * UNIT;
+
+fn pod(name: &str, original: &Value, spec: &Value, phase: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "shop", "name": name,
+            "annotations": {"plimsoll.dev/original-resources": original.to_string()},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": true},
+            ],
+        },
+        "spec": spec,
+        "status": {"phase": phase},
+    })
+}
+
+fn containers(cpu: &str, memory: &str) -> Value {
+    json!({"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]})
+}
+
+fn lowered(from: &str, to: &str) -> Value {
+    json!({"containers": {"app": {"requests": {"cpu": from}, "set": {"cpu": to}}}})
+}
+
+#[test]
+fn what_a_pod_counts_before_and_now() {
+    let init = json!({
+        "initContainers": [{"name": "load", "resources": {"requests": {"cpu": "800m"}}}],
+        "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}],
+    });
+    let pod_level = json!({
+        "resources": {"requests": {"cpu": "1"}},
+        "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}],
+    });
+    let overhead = json!({
+        "overhead": {"cpu": "100m"},
+        "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}],
+    });
+    let of_pod = json!({"pod": {"requests": {"cpu": "3"}, "set": {"cpu": "1"}}});
+    for (rule, original, spec, before, now) in [
+        ("lowered", lowered("1", "500m"), containers("500m", "64Mi"), 1000, 500),
+        ("nothing recorded", Value::Null, containers("500m", "64Mi"), 500, 500),
+        (
+            "a record of another request is not believed",
+            lowered("1", "400m"),
+            containers("500m", "64Mi"),
+            500,
+            500,
+        ),
+        (
+            "a record that says less is not believed",
+            lowered("100m", "500m"),
+            containers("500m", "64Mi"),
+            500,
+            500,
+        ),
+        ("an init container hides the saving in part", lowered("1", "500m"), init, 1000, 800),
+        ("the pod-level request is what counts", of_pod, pod_level, 3000, 1000),
+        ("overhead counts both times", lowered("1", "500m"), overhead, 1100, 600),
+    ] {
+        let read = SavingsPod::read(&pod("p", &original, &spec, "Running"), &Objects::default());
+        let read = read.unwrap().unwrap();
+        assert_eq!((read.before.cpu, read.now.cpu), (before * MILLI, now * MILLI), "{rule}");
+        assert_eq!(read.lowered, before != now, "{rule}");
+    }
+}
+
+#[test]
+fn pods_that_count_nothing() {
+    for (rule, pod) in [
+        ("succeeded", pod("p", &Value::Null, &containers("1", "1Gi"), "Succeeded")),
+        ("failed", pod("p", &Value::Null, &containers("1", "1Gi"), "Failed")),
+        ("without a name", pod("", &Value::Null, &containers("1", "1Gi"), "Running")),
+        ("no pod", json!({})),
+    ] {
+        assert_eq!(SavingsPod::read(&pod, &Objects::default()).unwrap(), None, "{rule}");
+    }
+    let broken = pod("p", &Value::Null, &containers("much", "1Gi"), "Running");
+    assert!(SavingsPod::read(&broken, &Objects::default()).is_err());
+}
+
+#[test]
+fn sums_by_workload_and_namespace() {
+    let mut objects = Objects::default();
+    let replica_set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {
+            "namespace": "shop", "name": "web-1", "uid": "r", "labels": {"pod-template-hash": "1"},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": true},
+            ],
+        },
+    });
+    objects.put(read_manifest(&replica_set).unwrap().unwrap());
+    let pods = [("a", lowered("1", "500m")), ("b", Value::Null)].map(|(name, original)| {
+        let pod = pod(name, &original, &containers("500m", "64Mi"), "Running");
+        SavingsPod::read(&pod, &objects).unwrap().unwrap()
+    });
+    let mut usage = Usage::default();
+    usage.add("shop", "a", Some(0.1), None);
+    usage.add("shop", "a", Some(0.025), Some(1024.0 * 1024.0));
+    usage.add("shop", "gone", Some(9.0), Some(9.0));
+    usage.add("shop", "odd", Some(f64::NAN), Some(-1.0));
+    let savings = Savings::of(&pods, &usage);
+    assert_eq!(savings.workloads.len(), 1);
+    let (key, row) = savings.workloads.iter().next().unwrap();
+    assert_eq!(key.to_string(), "shop/Deployment/web");
+    let expected = Row {
+        pods: 2,
+        lowered: 1,
+        measured: 1,
+        before: Figures { cpu: 1500 * MILLI, memory: 128 * MI },
+        now: Figures { cpu: 1000 * MILLI, memory: 128 * MI },
+        used: Figures { cpu: 125 * MILLI, memory: MI },
+        now_of_measured: Figures { cpu: 500 * MILLI, memory: 64 * MI },
+    };
+    assert_eq!(*row, expected);
+    assert_eq!(row.saved(), Figures { cpu: 500 * MILLI, memory: 0 });
+    assert_eq!(savings.total(), expected);
+    assert_eq!(savings.namespaces(), [(Arc::from("shop"), expected)].into());
+    assert_eq!((usage.len(), usage.is_empty()), (3, false));
+}

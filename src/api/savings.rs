@@ -1,0 +1,67 @@
+//! `/api/v1/savings`.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use plimsoll_core::quota::shown;
+use plimsoll_core::savings::{Figures, Row};
+use serde_json::{Map, Value, json};
+
+use super::Answer;
+use crate::survey::Surveys;
+
+/// When to ask again while the cluster is read for the first time.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What is saved, whole and by namespace and workload. The first question has the cluster read, which takes a moment.
+pub(super) fn all(surveys: Option<&Surveys>) -> Answer {
+    let surveys = surveys.ok_or_else(|| {
+        let message =
+            "there is no cluster whose pods could be counted; the server was started with --standalone";
+        (StatusCode::NOT_FOUND, message.to_owned())
+    })?;
+    let Some(survey) = surveys.look() else {
+        let why = surveys.problem().map_or_else(
+            || format!("the pods of the cluster are being read; ask again in {} s", SOON.as_secs()),
+            |problem| (*problem).clone(),
+        );
+        return Err((StatusCode::SERVICE_UNAVAILABLE, why));
+    };
+    let namespaces = survey.savings.namespaces();
+    let namespaces: Vec<Value> =
+        namespaces.iter().map(|(name, row)| with(json!({ "namespace": &**name }), row)).collect();
+    let workloads = survey.savings.workloads.iter().map(|(key, row)| {
+        let named = json!({
+            "namespace": &*key.namespace, "kind": key.workload.kind, "name": key.workload.name,
+        });
+        with(named, row)
+    });
+    Ok(json!({
+        "taken": survey.taken.to_string(),
+        "problems": survey.problems,
+        "total": with(json!({}), &survey.savings.total()),
+        "workloads": workloads.collect::<Vec<_>>(),
+        "namespaces": namespaces,
+    })
+    .to_string())
+}
+
+fn with(named: Value, row: &Row) -> Value {
+    let mut object = match named {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    object.insert("pods".to_owned(), row.pods.into());
+    object.insert("lowered".to_owned(), row.lowered.into());
+    object.insert("measured".to_owned(), row.measured.into());
+    object.insert("before".to_owned(), figures(row.before));
+    object.insert("now".to_owned(), figures(row.now));
+    object.insert("saved".to_owned(), figures(row.saved()));
+    let used = if row.measured == 0 { Value::Null } else { figures(row.used) };
+    object.insert("used".to_owned(), used);
+    Value::Object(object)
+}
+
+fn figures(figures: Figures) -> Value {
+    json!({ "cpu": shown("cpu", figures.cpu), "memory": shown("memory", figures.memory) })
+}

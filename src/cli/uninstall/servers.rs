@@ -1,0 +1,72 @@
+//! The servers: as long as they run, they convert autoscalers again and write on nodes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::calls::{Kind, is_ours};
+use super::{Ending, Job, Line};
+use crate::cluster::WriteError;
+
+const STEP: &str = "servers";
+/// The Deployment of the manifests.
+const NAME: &str = "plimsoll";
+/// The pause between two looks whether they have ended.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Whether it is known that no server runs any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    Yes,
+    Unknown,
+}
+
+pub(super) async fn stop(job: &Job) -> (Vec<Line>, Stopped) {
+    let kind =
+        Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments", namespace: &job.own };
+    let line = |result, message: String| Line { step: STEP, object: kind.object(NAME), result, message };
+    let (line, stopped) = match job.calls.get(kind, NAME).await {
+        // They may run by another name, or elsewhere.
+        Ok(None) => (line(Ending::Nothing, "not there".to_owned()), Stopped::Unknown),
+        Ok(Some(found)) if !is_ours(&found) => {
+            let why = "left, since it is not ours: it has no label app.kubernetes.io/name: plimsoll";
+            (line(Ending::Left, why.to_owned()), Stopped::Unknown)
+        }
+        // As if they were: nothing is written anyway.
+        Ok(Some(_)) if job.dry_run => (line(job.ending(), job.words("stopped")), Stopped::Yes),
+        Ok(Some(_)) => match scale_down(job, kind).await {
+            Ok(()) => (line(Ending::Done, "stopped".to_owned()), Stopped::Yes),
+            Err(why) => (line(Ending::Failed, why), Stopped::Unknown),
+        },
+        Err(error) => (line(Ending::Failed, error.to_string()), Stopped::Unknown),
+    };
+    (vec![line], stopped)
+}
+
+async fn scale_down(job: &Job, kind: Kind<'_>) -> Result<(), String> {
+    let none = json!({"spec": {"replicas": 0}});
+    job.calls.merge(kind, Some("scale"), NAME, &none).await.map_err(|error| error.to_string())?;
+    let deadline = Instant::now() + job.wait;
+    loop {
+        let running = running(job).await.map_err(|error| error.to_string())?;
+        if running == 0 {
+            return Ok(());
+        }
+        if Instant::now() + PAUSE > deadline {
+            return Err(format!(
+                "{running} of its pods still run after {:?}: whoever scales it up again must be stopped first",
+                job.wait
+            ));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn running(job: &Job) -> Result<usize, WriteError> {
+    let pods = Kind { group: "", version: "v1", kind: "Pod", plural: "pods", namespace: &job.own };
+    let pods = job.calls.list(pods, Some("app.kubernetes.io/name=plimsoll")).await?;
+    let phase =
+        |pod: &Value| pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(pods.iter().filter(|pod| !matches!(phase(pod).as_str(), "Succeeded" | "Failed")).count())
+}

@@ -1,0 +1,52 @@
+//! All pods, page by page.
+
+use std::time::Duration;
+
+use kube::Client;
+use kube::core::Request;
+use kube::core::params::ListParams;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cluster::{Call, WriteError, send};
+
+/// How many pods a page of a list holds.
+const PAGE: u32 = 500;
+/// The longest that a page may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(default, borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PageMetadata {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+/// Gives each pod to `each`, one at a time, so that only what is made of them is kept.
+pub(super) async fn pods(client: &Client, each: &mut (dyn FnMut(&Value) + Send)) -> Result<(), WriteError> {
+    let call = Call { verb: "list", kind: "Pod", resource: "pods", group: "", object: "", bytes: 0 };
+    let request = Request::new("/api/v1/pods");
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let text = send(client, call, request.list(&parameters), CALL_TIMEOUT).await?;
+        let garbage =
+            |error: serde_json::Error| call.unavailable(format!("the answer is no list of pods: {error}"));
+        let page: Page<'_> = serde_json::from_str(&text).map_err(garbage)?;
+        for item in page.items.into_iter().flatten() {
+            each(&serde_json::from_str(item.get()).map_err(garbage)?);
+        }
+        match page.metadata.next.filter(|next| !next.is_empty()) {
+            Some(next) => parameters = parameters.continue_token(&next),
+            None => return Ok(()),
+        }
+    }
+}

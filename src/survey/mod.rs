@@ -1,0 +1,65 @@
+//! What is saved in the whole cluster, for people who look: a list of pods and what they use, read only while somebody
+//! looks.
+//!
+//! [`take`] reads once. [`Surveys`] reads again and again for the pages of the server: the first look starts it, and
+//! some minutes after the last one it forgets everything, so that nobody pays for what nobody reads.
+
+mod history;
+mod list;
+mod watch;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kube::Client;
+use plimsoll_core::objects::Objects;
+use plimsoll_core::savings::{Savings, SavingsPod, Usage};
+
+pub use self::history::{History, Point};
+pub use self::watch::{SurveyParts, Surveys};
+use crate::cluster::WriteError;
+use crate::recommender::sources::Source;
+
+/// So many pods that make no sense are told.
+const PROBLEMS: usize = 10;
+
+/// One look at the whole cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// What was found, by workload.
+    pub savings: Savings,
+    /// When it was complete.
+    pub taken: Timestamp,
+    /// What could not be read, and what can be done about it: parts of usage that are missing, pods that make no sense.
+    pub problems: Vec<String>,
+}
+
+/// Reads all pods once, and what they use if there is a source.
+///
+/// # Errors
+/// The pods cannot be listed; what is missing then is named by verb and resource.
+pub async fn take(
+    client: &Client,
+    objects: &Objects,
+    source: Option<&mut Source>,
+) -> Result<Survey, WriteError> {
+    let mut problems = Vec::new();
+    let mut pods: Vec<SavingsPod> = Vec::new();
+    list::pods(client, &mut |pod| match SavingsPod::read(pod, objects) {
+        Ok(found) => pods.extend(found),
+        Err(error) if problems.len() < PROBLEMS => problems.push(format!("a pod cannot be counted: {error}")),
+        Err(_) => {}
+    })
+    .await?;
+    let mut usage = Usage::default();
+    if let Some(source) = source {
+        let namespaces: BTreeSet<&str> = pods.iter().map(|pod| &*pod.workload.namespace).collect();
+        source.set_namespaces(namespaces.into_iter().map(str::to_owned).collect());
+        let now = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
+        let scan = source
+            .scan(now, &mut |sample| usage.add(sample.namespace, sample.pod, sample.cpu, sample.memory))
+            .await;
+        problems.extend(scan.failures.iter().map(|failure| format!("usage: {failure}")));
+    }
+    Ok(Survey { savings: Savings::of(&pods, &usage), taken: Timestamp::now(), problems })
+}
