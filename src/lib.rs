@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod api;
 pub mod balance;
+pub mod certificates;
 pub mod cli;
 pub mod cluster;
 pub mod config;

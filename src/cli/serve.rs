@@ -1,5 +1,6 @@
 //! `plimsoll serve`: wires the parts of the server together.
 
+pub(super) mod certificates;
 mod extender;
 mod files;
 mod hpa_api;
@@ -18,15 +19,14 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use self::certificates::tls_options;
 use self::files::Ports;
 use self::process::Process;
 use super::{CliError, Context, Exit, examples};
 use crate::admission::Engine;
 use crate::api;
 use crate::cluster::{LiveNamespaces, Snapshots};
-use crate::config::{
-    self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources, TlsVersion,
-};
+use crate::config::{self, Config, ConfigWatcher, Flag, Loaded, LogFormat, Observer, Origin, Sources};
 use crate::decisions::Decisions;
 use crate::hpa::Pods;
 use crate::metrics::{Metrics, ReloadResult};
@@ -35,9 +35,7 @@ use crate::profiles;
 use crate::quota::content::Latest;
 use crate::server::health;
 use crate::server::tls::{TlsError, wall_clock};
-use crate::server::{
-    self, CertificateSource, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown, TlsOptions,
-};
+use crate::server::{self, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown};
 use crate::telemetry::{self, LogControl};
 
 /// How long the background tasks may take to end after the last request was answered. The recommender writes its last
@@ -58,7 +56,8 @@ const STANDALONE_DEFAULTS: [(&str, &str); 4] = [
 /// Run the admission server
 ///
 /// In a cluster, objects are watched through the API server, and the certificate is read from tls.certificate and
-/// tls.key of the configuration, which must be there (`plimsoll certs` makes them). With --standalone the objects come
+/// tls.key of the configuration, which must be there (`plimsoll certs` makes them), unless tls.source is SelfManaged:
+/// then the server looks after certificates itself. With --standalone the objects come
 /// from the manifests of a folder, and certificates are made on the fly unless tls.source is set.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
@@ -125,13 +124,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         }
         loaded = ctx.load_config()?;
     }
-    if args.ca_file.is_some() && loaded.config.tls.source == config::TlsSource::Files {
-        return Err(CliError::Usage(
-            "--ca-file writes the CA of a certificate made on the fly, but tls.source is Files; leave it out, or \
-             set tls.source to Ephemeral"
-                .to_owned(),
-        ));
-    }
+    certificates::check(&loaded.config, args.standalone.is_some(), args.ca_file.is_some())?;
     let log = start_log(&loaded.config)?;
     let sources = ctx.sources();
     run_to_end(ctx.runtime()?, serve(args, loaded, sources, log, began))?;
@@ -171,7 +164,7 @@ async fn serve(
     let Process { config, metrics, readiness, tasks, snapshots, .. } = &process;
     metrics.config_loaded(seconds_since_epoch());
 
-    let certificates = CertificateStore::open(tls_options(config), wall_clock(), metrics)
+    let certificates = CertificateStore::open(tls_options(config, &process.held), wall_clock(), metrics)
         .map_err(|error| CliError::Usage(with_way_out(&error)))?;
     if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
         files::write(path, ca)?;
@@ -189,7 +182,7 @@ async fn serve(
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
+    let polling = Arc::clone(&certificates).watch(certificates::poll_interval(config), shutdown.clone());
     tasks.spawn("certificates", polling);
 
     // Without a cluster there is nothing to place.
@@ -220,6 +213,7 @@ async fn serve(
     let (mut hpa_api_address, mut extender_address) = (None, None);
     let mut balance = None;
     if let Some(client) = &client {
+        certificates::start(&process, client);
         let namespaces = LiveNamespaces::new(client.clone(), config.admission.namespace_read_timeout);
         engine =
             engine.with_namespaces(Arc::new(namespaces)).with_quota(process.decide_quota(client, &latest));
@@ -330,24 +324,6 @@ impl Live {
 fn settings(config: &Config, standalone: bool) -> Settings {
     let absent_namespace = if standalone { AbsentNamespace::Exists } else { AbsentNamespace::Unknown };
     profiles::settings(config, absent_namespace)
-}
-
-fn tls_options(config: &Config) -> TlsOptions {
-    let tls = &config.tls;
-    let source = match tls.source {
-        config::TlsSource::Files => CertificateSource::Files {
-            certificate: tls.certificate.clone(),
-            key: tls.key.clone(),
-            client_ca: tls.client_ca.clone(),
-        },
-        config::TlsSource::Ephemeral => CertificateSource::Ephemeral { names: tls.names.clone() },
-    };
-    TlsOptions {
-        source,
-        client_auth: client_auth(config.server.client_auth),
-        tls13_only: tls.min_version == TlsVersion::Tls13,
-        http2: config.server.http2,
-    }
 }
 
 fn client_auth(configured: config::ClientAuth) -> ClientAuth {

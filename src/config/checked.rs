@@ -16,6 +16,7 @@ use super::profiles;
 use super::quota::{self, Quota};
 use super::raw::{RawAdmission, RawConfig, RawLog, RawServer, RawTls};
 use super::recommender::{self, Recommender};
+use super::self_managed::{self, SelfManaged};
 
 /// Every setting of the program, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +118,8 @@ pub struct Tls {
     pub min_version: TlsVersion,
     /// DNS names and IP addresses for the certificate of [`TlsSource::Ephemeral`]; never empty then.
     pub names: Vec<String>,
+    /// How certificates of [`TlsSource::SelfManaged`] come about.
+    pub self_managed: SelfManaged,
 }
 
 /// Where the serving pair comes from.
@@ -126,6 +129,8 @@ pub enum TlsSource {
     Files,
     /// Made in memory at the start, for use without a cluster.
     Ephemeral,
+    /// Signed in memory with an authority that all replicas share; it lives in a Secret and is looked after.
+    SelfManaged,
 }
 
 /// A version of TLS.
@@ -332,7 +337,11 @@ fn tls(check: &mut Check<'_>, raw: &RawTls) -> Tls {
         source: check.choice(
             "tls.source",
             &raw.source,
-            &[("Files", TlsSource::Files), ("Ephemeral", TlsSource::Ephemeral)],
+            &[
+                ("Files", TlsSource::Files),
+                ("Ephemeral", TlsSource::Ephemeral),
+                ("SelfManaged", TlsSource::SelfManaged),
+            ],
             TlsSource::Files,
         ),
         certificate: check.file("tls.certificate", &raw.certificate),
@@ -346,6 +355,7 @@ fn tls(check: &mut Check<'_>, raw: &RawTls) -> Tls {
             TlsVersion::Tls12,
         ),
         names: check.list("tls.names", &raw.names, Check::host),
+        self_managed: self_managed::check(check, &raw.self_managed),
     }
 }
 

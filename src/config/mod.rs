@@ -17,6 +17,7 @@ mod quota;
 mod raw;
 mod recommender;
 mod reload;
+mod self_managed;
 mod units;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ pub use prometheus::PrometheusAccess;
 pub use quota::{Namespaces, Quota, Reclaim};
 pub use recommender::{MetricsServer, Prometheus, Recommender, UsageSource};
 pub use reload::{ConfigWatcher, Observer, POLL_INTERVAL, Poll};
+pub use self_managed::SelfManaged;
 pub(crate) use units::duration;
 
 /// A configuration with the story of its values.

@@ -180,7 +180,7 @@ fn namespaces(check: &mut Check<'_>, path: &str, value: &Value) -> Namespaces {
     Namespaces::Named(names.into_iter().collect())
 }
 
-fn object_name(check: &mut Check<'_>, path: &str, value: &Value) -> String {
+pub(super) fn object_name(check: &mut Check<'_>, path: &str, value: &Value) -> String {
     let name = value.as_str().unwrap_or_default();
     if name.len() > 253 || !name.split('.').all(is_label) {
         let right = "write lower-case letters, digits, '-' and '.', as in plimsoll-quota";

@@ -92,6 +92,20 @@ section! {
         poll_interval: "5s",
         min_version: "1.2",
         names: ["localhost", "127.0.0.1"],
+    } with {
+        self_managed: RawSelfManaged,
+    }
+}
+
+section! {
+    /// Certificates that replicas sign for themselves.
+    RawSelfManaged {
+        secret: "plimsoll-ca",
+        service: "plimsoll",
+        authority_lifetime: "365d",
+        certificate_lifetime: "24h",
+        publish_for: "1m",
+        poll_interval: "5s",
     }
 }
 

@@ -518,3 +518,23 @@ label_values! {
 }
 
 single_label!(QueryLabel, query: &'static str);
+
+label_values! {
+    /// A step by which the authority of certificates changes.
+    RotationStep {
+        /// A new one was put beside that in force.
+        Make = "make",
+        /// It was put in force.
+        Switch = "switch",
+        /// The former one was given up.
+        Drop = "drop",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RotationLabels {
+    pub(super) step: RotationStep,
+    pub(super) result: WriteResult,
+}
+
+single_label!(WriteResultLabel, result: WriteResult);

@@ -4,6 +4,7 @@
 //! that a request costs a few atomic additions. `docs/metrics.md` lists every family; a test compares the two.
 
 mod balance;
+mod certificates;
 mod extender;
 mod families;
 mod hpa;
@@ -24,6 +25,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::balance::BalanceFamilies;
+use self::certificates::CertificateFamilies;
 use self::extender::ExtenderFamilies;
 use self::families::{AdmissionFamilies, FloatCounter, IntGauge, StateFamilies};
 use self::hpa::HpaFamilies;
@@ -35,7 +37,7 @@ pub use self::labels::{
     ApiGroup, ApiOutcome, BalanceEviction, ClaimEvent, EvictionResult, ExtenderOutcome, ExtenderVerb,
     HpaOutcome, HpaState, HpaWrite, LedgerWrite, LoadOf, LoadState, NamespaceRead, NodeWrite, Operation,
     PlacedState, ProfileState, QuotaOutcome, RecommenderStep, ReloadResult, ReviewKind, ReviewResult,
-    SampleOutcome, ScaleOutcome, UpstreamError, WeightsOf, WriteResult,
+    RotationStep, SampleOutcome, ScaleOutcome, UpstreamError, WeightsOf, WriteResult,
 };
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;
@@ -63,6 +65,7 @@ pub struct Metrics {
     extender: ExtenderFamilies,
     nodes: NodesFamilies,
     load: LoadFamilies,
+    certificates: CertificateFamilies,
 }
 
 impl Metrics {
@@ -87,6 +90,7 @@ impl Metrics {
         let extender = ExtenderFamilies::register(r);
         let nodes = NodesFamilies::register(r);
         let load = LoadFamilies::register(r);
+        let certificates = CertificateFamilies::register(r);
         Self {
             registry,
             admission,
@@ -100,6 +104,7 @@ impl Metrics {
             extender,
             nodes,
             load,
+            certificates,
         }
     }
 

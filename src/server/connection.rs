@@ -57,7 +57,12 @@ async fn handshake<H: Handler>(
     tls: &CertificateStore,
     service: &H,
 ) -> Option<TlsStream<TcpStream>> {
-    let accept = TlsAcceptor::from(tls.server_config()).accept(tcp);
+    let Some(config) = tls.server_config() else {
+        service.counts().tls_handshake_failure();
+        tracing::debug!("there is no certificate yet; the connection is closed");
+        return None;
+    };
+    let accept = TlsAcceptor::from(config).accept(tcp);
     let problem = match tokio::time::timeout(service.options().handshake_timeout, accept).await {
         Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) => error.to_string(),

@@ -23,6 +23,17 @@ impl Digest {
     pub(super) fn of_text(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
+
+    /// Identifies several contents together.
+    pub(super) fn of_parts<'a>(parts: impl IntoIterator<Item = Option<&'a [u8]>>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts.into_iter().flatten() {
+            // The length keeps apart what would otherwise run together.
+            hash.update(part.len().to_be_bytes());
+            hash.update(part);
+        }
+        Self(hash.finalize().into())
+    }
 }
 
 /// One file as it was read.
@@ -33,7 +44,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn read(what: &'static str, path: &Path) -> Result<Self, TlsError> {
+    pub(super) fn read(what: &'static str, path: &Path) -> Result<Self, TlsError> {
         let mut bytes = Vec::new();
         open_regular(path)
             .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
@@ -64,7 +75,7 @@ impl Content {
     /// Reads the files of `source`.
     pub(super) fn read(source: &CertificateSource) -> Result<Self, TlsError> {
         let CertificateSource::Files { certificate, key, client_ca } = source else {
-            return Err(TlsError::Generate("an ephemeral certificate has no files".to_owned()));
+            return Err(TlsError::Generate("this certificate comes from no files".to_owned()));
         };
         Ok(Self {
             certificate: Piece::read("certificate", certificate)?,
@@ -75,14 +86,8 @@ impl Content {
 
     /// Identifies the content.
     pub(super) fn digest(&self) -> Digest {
-        let mut hash = Sha256::new();
-        for piece in [Some(&self.certificate), Some(&self.key), self.client_ca.as_ref()].into_iter().flatten()
-        {
-            // The length keeps apart what would otherwise run together.
-            hash.update(piece.bytes.len().to_be_bytes());
-            hash.update(&piece.bytes);
-        }
-        Digest(hash.finalize().into())
+        let pieces = [Some(&self.certificate), Some(&self.key), self.client_ca.as_ref()];
+        Digest::of_parts(pieces.map(|piece| piece.map(|piece| &piece.bytes[..])))
     }
 
     /// Parses the files.

@@ -4,18 +4,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::CertificateDer;
 
 use super::Shutdown;
 use super::any_client::AnyClient;
 use super::ephemeral::Authority;
-use super::pem::Pair;
+use super::pem::{self, Pair};
 use super::reload::{Content, Digest};
+use super::self_managed::{self, SelfManaged};
+use crate::certificates::authority::AuthorityError;
+use crate::certificates::leaf::Validity;
 use crate::metrics::{ListenerMetrics, Metrics, ReloadResult};
 
 /// Tells the time; passed in so that expiry can be tested.
@@ -44,6 +48,8 @@ pub enum CertificateSource {
         /// The DNS names and IP addresses to be valid for.
         names: Vec<String>,
     },
+    /// Signed by this replica with the authority that all replicas share; there is none until that could be read.
+    SelfManaged(SelfManaged),
 }
 
 /// Whether clients show a certificate.
@@ -122,6 +128,12 @@ pub enum TlsError {
     Rustls(rustls::Error),
 }
 
+impl From<AuthorityError> for TlsError {
+    fn from(error: AuthorityError) -> Self {
+        Self::Generate(error.to_string())
+    }
+}
+
 // Not derived: the text holds all of the error, so that it must not be named as the cause once more.
 impl From<rustls::Error> for TlsError {
     fn from(error: rustls::Error) -> Self {
@@ -146,13 +158,16 @@ struct Served {
     not_after: Timestamp,
     serial: String,
     digest: Digest,
+    /// When it is replaced, if this replica signed it itself.
+    validity: Option<Validity>,
 }
 
 /// The certificate that is served now. New connections take the newest one; open ones keep theirs.
 pub struct CertificateStore {
     options: TlsOptions,
     authority: Option<Authority>,
-    current: ArcSwap<Served>,
+    /// Nothing: it is not there yet.
+    current: ArcSwapOption<Served>,
     /// The content that was refused last, so that it is reported once.
     refused: Mutex<Option<Digest>>,
     clock: Clock,
@@ -182,20 +197,30 @@ impl CertificateStore {
         let (authority, served) = match &options.source {
             CertificateSource::Files { .. } => {
                 let content = Content::read(&options.source)?;
-                (None, build(&options, &content.pair()?, content.digest())?)
+                (None, Some(build(&options, &content.pair()?, content.digest())?))
             }
             CertificateSource::Ephemeral { names } => {
                 let authority = Authority::new(names, clock())?;
                 let pair = authority.issue(clock())?;
                 let served = build(&options, &pair, Digest::default())?;
-                (Some(authority), served)
+                (Some(authority), Some(served))
+            }
+            CertificateSource::SelfManaged(own) => {
+                // What can be wrong from the start is found at the start.
+                let clients = self_managed::client_ca(own.client_ca.as_deref())?;
+                let clients = clients.as_ref().map(pem::certificates).transpose()?.unwrap_or_default();
+                client_verifier(options.client_auth, &clients)?;
+                if own.names.is_empty() {
+                    return Err(AuthorityError::NoName.into());
+                }
+                (None, None)
             }
         };
-        metrics.tls_not_after(served.not_after.as_second());
+        metrics.tls_not_after(served.as_ref().map_or(0, |served| served.not_after.as_second()));
         let store = Self {
             options,
             authority,
-            current: ArcSwap::from_pointee(served),
+            current: ArcSwapOption::from_pointee(served),
             refused: Mutex::new(None),
             clock,
             metrics,
@@ -204,22 +229,22 @@ impl CertificateStore {
         Ok(Arc::new(store))
     }
 
-    /// What a new connection is served with.
+    /// What a new connection is served with. None: there is no certificate yet.
     #[must_use]
-    pub fn server_config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.current.load().config)
+    pub fn server_config(&self) -> Option<Arc<ServerConfig>> {
+        self.current.load().as_ref().map(|served| Arc::clone(&served.config))
     }
 
-    /// The end of validity of the served certificate.
+    /// The end of validity of the served certificate; long ago if there is none yet.
     #[must_use]
     pub fn not_after(&self) -> Timestamp {
-        self.current.load().not_after
+        self.current.load().as_ref().map_or(Timestamp::MIN, |served| served.not_after)
     }
 
-    /// The serial number of the served certificate, in hexadecimal.
+    /// The serial number of the served certificate, in hexadecimal; empty if there is none yet.
     #[must_use]
     pub fn serial(&self) -> String {
-        self.current.load().serial.clone()
+        self.current.load().as_ref().map_or_else(String::new, |served| served.serial.clone())
     }
 
     /// The authority of an ephemeral certificate, for clients to verify it with.
@@ -234,24 +259,45 @@ impl CertificateStore {
         now > self.not_after()
     }
 
-    /// The readiness check: fails while the served certificate is expired.
+    /// The readiness check: fails while there is no certificate, or the served one is expired.
     ///
     /// # Errors
     ///
-    /// Says since when it is expired.
+    /// Says what it waits for, or since when it is expired.
     pub fn check(&self) -> Result<(), String> {
+        if self.current.load().is_none() {
+            return Err(format!("there is no certificate yet: {}", self.why_none()));
+        }
         if self.expired((self.clock)()) {
             let (serial, end) = (self.serial(), self.not_after());
-            return Err(format!("the served certificate {serial} expired at {end}; renew it"));
+            let why = match &self.options.source {
+                CertificateSource::SelfManaged(_) => self.why_none(),
+                CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => {
+                    "renew it".to_owned()
+                }
+            };
+            return Err(format!("the served certificate {serial} expired at {end}; {why}"));
         }
         Ok(())
     }
 
+    /// Why this replica cannot sign one.
+    fn why_none(&self) -> String {
+        match &self.options.source {
+            CertificateSource::SelfManaged(own) => match own.held.why() {
+                why if why.is_empty() => "it is about to be signed".to_owned(),
+                why => why,
+            },
+            CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => String::new(),
+        }
+    }
+
     /// Looks once for a new certificate and takes it up. Reads files: call it where blocking is allowed.
     pub fn poll_once(&self) -> Reload {
-        let outcome = match &self.authority {
-            Some(authority) => self.renew(authority),
-            None => self.reload(),
+        let outcome = match (&self.authority, &self.options.source) {
+            (Some(authority), _) => self.renew(authority),
+            (None, CertificateSource::SelfManaged(own)) => self.sign(own),
+            (None, _) => self.reload(),
         };
         match &outcome {
             Ok(false) => return Reload::Unchanged,
@@ -270,6 +316,7 @@ impl CertificateStore {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(interval) => {}
+                () = self.has_news() => {}
                 () = shutdown.finished() => return,
             }
             let store = Arc::clone(&self);
@@ -279,13 +326,53 @@ impl CertificateStore {
         }
     }
 
+    /// Waits for what is known before the next look; for ever where nothing is.
+    async fn has_news(&self) {
+        match &self.options.source {
+            CertificateSource::SelfManaged(own) => own.held.changed().await,
+            CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => {
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// Signs a certificate where one is due. Without an authority to sign with, what is served stays.
+    fn sign(&self, own: &SelfManaged) -> Result<bool, TlsError> {
+        let now = (self.clock)();
+        let Some(authority) = own.held.usable(now) else { return Ok(false) };
+        let refuse = |digest, error| Err(self.refuse(digest, error));
+        let clients = match self_managed::client_ca(own.client_ca.as_deref()) {
+            Ok(clients) => clients,
+            Err(error) => return refuse(Digest::of_text(&error.to_string()), error),
+        };
+        let digest = self_managed::digest(&authority, clients.as_ref());
+        let is_due = self.current.load().as_ref().is_none_or(|served| {
+            served.digest != digest || served.validity.is_none_or(|validity| validity.is_due(now))
+        });
+        if !is_due {
+            return Ok(false);
+        }
+        let signed = own.sign(&authority, clients.as_ref(), now).and_then(|leaf| {
+            let served = build(&self.options, &leaf.pair, leaf.digest)?;
+            Ok(Served { validity: Some(leaf.validity), ..served })
+        });
+        match signed {
+            Ok(served) => {
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.current.store(Some(Arc::new(served)));
+                Ok(true)
+            }
+            Err(error) => refuse(digest, error),
+        }
+    }
+
     fn renew(&self, authority: &Authority) -> Result<bool, TlsError> {
         let now = (self.clock)();
         if !Authority::is_due(self.not_after(), now) {
             return Ok(false);
         }
         let served = build(&self.options, &authority.issue(now)?, Digest::default())?;
-        self.current.store(Arc::new(served));
+        self.current.store(Some(Arc::new(served)));
         Ok(true)
     }
 
@@ -296,7 +383,7 @@ impl CertificateStore {
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 let replaced = served.is_some();
                 if let Some(served) = served {
-                    self.current.store(Arc::new(served));
+                    self.current.store(Some(Arc::new(served)));
                 }
                 Ok(replaced)
             }
@@ -309,7 +396,7 @@ impl CertificateStore {
         let content = Content::read(&self.options.source)
             .map_err(|error| (Digest::of_text(&error.to_string()), error))?;
         let digest = content.digest();
-        if digest == self.current.load().digest {
+        if self.current.load().as_ref().is_some_and(|served| served.digest == digest) {
             return Ok(None);
         }
         let served = content.pair().and_then(|pair| build(&self.options, &pair, digest));
@@ -327,6 +414,10 @@ impl CertificateStore {
 
     fn report(&self, what: &str) {
         let served = self.current.load();
+        let Some(served) = served.as_ref() else {
+            tracing::info!(why = self.why_none(), "no certificate is served yet");
+            return;
+        };
         tracing::info!(serial = %served.serial, not_after = %served.not_after, "{what}");
         if let Err(problem) = self.check() {
             tracing::warn!("{problem}");
@@ -352,7 +443,7 @@ fn build(options: &TlsOptions, pair: &Pair, digest: Digest) -> Result<Served, Tl
     let versions: &[&rustls::SupportedProtocolVersion] =
         if options.tls13_only { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
-    let builder = match client_verifier(options.client_auth, pair)? {
+    let builder = match client_verifier(options.client_auth, &pair.client_ca)? {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
@@ -365,7 +456,13 @@ fn build(options: &TlsOptions, pair: &Pair, digest: Digest) -> Result<Served, Tl
     if options.http2 {
         config.alpn_protocols.push(b"h2".to_vec());
     }
-    Ok(Served { config: Arc::new(config), not_after: pair.not_after, serial: pair.serial.clone(), digest })
+    Ok(Served {
+        config: Arc::new(config),
+        not_after: pair.not_after,
+        serial: pair.serial.clone(),
+        digest,
+        validity: None,
+    })
 }
 
 fn mismatch(source: &CertificateSource) -> TlsError {
@@ -373,21 +470,26 @@ fn mismatch(source: &CertificateSource) -> TlsError {
         CertificateSource::Files { certificate, key, .. } => {
             TlsError::Mismatch { certificate: certificate.clone(), key: key.clone() }
         }
-        CertificateSource::Ephemeral { .. } => TlsError::Generate("the key does not match".to_owned()),
+        CertificateSource::Ephemeral { .. } | CertificateSource::SelfManaged(_) => {
+            TlsError::Generate("the key does not match".to_owned())
+        }
     }
 }
 
-fn client_verifier(auth: ClientAuth, pair: &Pair) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+fn client_verifier(
+    auth: ClientAuth,
+    authorities: &[CertificateDer<'static>],
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
     match auth {
         ClientAuth::None => return Ok(None),
         ClientAuth::Unjudged => return Ok(Some(Arc::new(AnyClient::new(provider())))),
         ClientAuth::Optional | ClientAuth::Required => {}
     }
-    if pair.client_ca.is_empty() {
+    if authorities.is_empty() {
         return Err(TlsError::NoClientCa);
     }
     let mut roots = RootCertStore::empty();
-    for authority in &pair.client_ca {
+    for authority in authorities {
         roots.add(authority.clone())?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());

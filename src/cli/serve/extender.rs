@@ -4,12 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::certificates::{poll_interval, tls_options};
 use super::process::Process;
-use super::{CliError, bind, client_auth, server_options, tls_options};
+use super::{CliError, bind, client_auth, server_options};
+use crate::certificates::Held;
 use crate::config::Config;
 use crate::placement::{PlacementState, extender};
 use crate::server::tls::wall_clock;
-use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptions, TlsOptions};
+use crate::server::{
+    CertificateSource, CertificateStore, ClientAuth, SelfManaged, ServerOptions, TlsOptions,
+};
 
 /// The longest body: 5,000 whole nodes have about 50 MB.
 const BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -20,9 +24,9 @@ const QUEUE_DEADLINE: Duration = Duration::from_millis(100);
 
 /// Opens the listener and serves. The address that was bound; `None` where none is configured.
 pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<Option<SocketAddr>, CliError> {
-    let Process { config, readiness, metrics, shutdown, tasks, .. } = process;
+    let Process { config, readiness, metrics, shutdown, tasks, held, .. } = process;
     let Some(address) = config.placement.address else { return Ok(None) };
-    let tls = tls(config)?;
+    let tls = tls(config, held)?;
     let certificates = CertificateStore::open_for(tls, wall_clock(), metrics.extender_listener().clone())
         .map_err(|error| CliError::Usage(format!("placement: {error}")))?;
     if config.placement.certificate.is_none() {
@@ -30,7 +34,7 @@ pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<O
         let store = Arc::clone(&certificates);
         readiness.check("certificate of the extender", move || store.check());
     }
-    let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
+    let polling = Arc::clone(&certificates).watch(poll_interval(config), shutdown.clone());
     tasks.spawn("certificates of the extender", polling);
     let (listener, address) = bind(address).await?;
     let of_admission = server_options(config);
@@ -57,9 +61,9 @@ pub(super) async fn start(process: &Process, state: &PlacementState) -> Result<O
     Ok(Some(address))
 }
 
-fn tls(config: &Config) -> Result<TlsOptions, CliError> {
+fn tls(config: &Config, held: &Held) -> Result<TlsOptions, CliError> {
     let placement = &config.placement;
-    let of_admission = tls_options(config);
+    let of_admission = tls_options(config, held);
     let client_auth = client_auth(placement.client_auth);
     let client_ca = placement.client_ca.clone();
     let source = match (&placement.certificate, &placement.key, of_admission.source) {
@@ -68,6 +72,9 @@ fn tls(config: &Config) -> Result<TlsOptions, CliError> {
         }
         (_, _, CertificateSource::Files { certificate, key, .. }) => {
             CertificateSource::Files { certificate, key, client_ca }
+        }
+        (_, _, CertificateSource::SelfManaged(own)) => {
+            CertificateSource::SelfManaged(SelfManaged { client_ca, ..own })
         }
         (_, _, ephemeral @ CertificateSource::Ephemeral { .. }) if client_auth == ClientAuth::None => {
             ephemeral
@@ -96,12 +103,13 @@ mod tests {
             key: key.into(),
             client_ca: client_ca.map(Into::into),
         };
+        let held = Held::new(Duration::from_secs(60));
         let mut config = config::load(&config::Sources::default()).unwrap().config;
         (config.tls.certificate, config.tls.key) = ("/tls.crt".into(), "/tls.key".into());
         config.tls.client_ca = Some("/api-servers.crt".into());
         config.placement.client_auth = config::ClientAuth::Required;
         config.placement.client_ca = Some("/schedulers.crt".into());
-        let found = tls(&config).unwrap();
+        let found = tls(&config, &held).unwrap();
         assert_eq!(
             found.source,
             files("/tls.crt", "/tls.key", Some("/schedulers.crt")),
@@ -111,14 +119,22 @@ mod tests {
 
         (config.placement.certificate, config.placement.key) =
             (Some("/own.crt".into()), Some("/own.key".into()));
-        let found = tls(&config).unwrap();
+        let found = tls(&config, &held).unwrap();
         assert_eq!(found.source, files("/own.crt", "/own.key", Some("/schedulers.crt")));
 
         config.tls.source = TlsSource::Ephemeral;
-        assert_eq!(tls(&config).unwrap().source, found.source);
+        assert_eq!(tls(&config, &held).unwrap().source, found.source);
         (config.placement.certificate, config.placement.key) = (None, None);
-        assert!(tls(&config).unwrap_err().to_string().contains("set placement.certificate"));
+        assert!(tls(&config, &held).unwrap_err().to_string().contains("set placement.certificate"));
         config.placement.client_auth = config::ClientAuth::None;
-        assert!(matches!(tls(&config).unwrap().source, CertificateSource::Ephemeral { .. }));
+        assert!(matches!(tls(&config, &held).unwrap().source, CertificateSource::Ephemeral { .. }));
+
+        config.tls.source = TlsSource::SelfManaged;
+        config.placement.client_auth = config::ClientAuth::Required;
+        let CertificateSource::SelfManaged(own) = tls(&config, &held).unwrap().source else {
+            panic!("another source");
+        };
+        assert_eq!(own.client_ca, Some("/schedulers.crt".into()), "not the API servers' CA");
+        assert_eq!(own.names[0], "plimsoll.plimsoll-system.svc");
     }
 }

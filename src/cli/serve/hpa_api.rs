@@ -8,14 +8,18 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use plimsoll_core::hpa::HpaPod;
 
+use super::certificates::{poll_interval, tls_options};
 use super::process::Process;
-use super::{CliError, bind, server_options, tls_options};
+use super::{CliError, bind, server_options};
+use crate::certificates::Held;
 use crate::cluster::{self, Events, News, Snapshots, reference};
 use crate::config::Config;
 use crate::hpa::Pods;
 use crate::hpa::api::{self, Parts, PodTable, Served, Tell, Unkept, UpstreamOptions, World};
 use crate::server::tls::wall_clock;
-use crate::server::{CertificateSource, CertificateStore, ClientAuth, ServerOptions, TlsOptions};
+use crate::server::{
+    CertificateSource, CertificateStore, ClientAuth, SelfManaged, ServerOptions, TlsOptions,
+};
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
@@ -56,19 +60,19 @@ pub(super) async fn start(
     client: &Client,
     pods: &Pods,
 ) -> Result<Option<SocketAddr>, CliError> {
-    let Process { config, snapshots, settings, readiness, metrics, shutdown, tasks, .. } = process;
+    let Process { config, snapshots, settings, readiness, metrics, shutdown, tasks, held, .. } = process;
     if !config.hpa.serves_metrics() {
         return Ok(None);
     }
     let certificates =
-        CertificateStore::open_for(tls(config), wall_clock(), metrics.hpa_api_listener().clone())
+        CertificateStore::open_for(tls(config, held), wall_clock(), metrics.hpa_api_listener().clone())
             .map_err(|error| CliError::Usage(format!("hpa.api: {error}")))?;
     if config.hpa.api.certificate.is_none() {
         // One of its own that runs out is no reason to stop admission: metrics tell, and the API server sees it.
         let store = Arc::clone(&certificates);
         readiness.check("certificate of the aggregated API", move || store.check());
     }
-    let polling = Arc::clone(&certificates).watch(config.tls.poll_interval, shutdown.clone());
+    let polling = Arc::clone(&certificates).watch(poll_interval(config), shutdown.clone());
     tasks.spawn("certificates of the aggregated API", polling);
     let (listener, address) = bind(config.hpa.api.address).await?;
 
@@ -131,14 +135,20 @@ pub(super) async fn start(
     Ok(Some(address))
 }
 
-fn tls(config: &Config) -> TlsOptions {
+fn tls(config: &Config, held: &Held) -> TlsOptions {
     let api = &config.hpa.api;
-    let of_admission = tls_options(config);
+    let of_admission = tls_options(config, held);
     let source = match (&api.certificate, &api.key) {
         (Some(certificate), Some(key)) => {
             CertificateSource::Files { certificate: certificate.clone(), key: key.clone(), client_ca: None }
         }
-        _ => of_admission.source,
+        _ => match of_admission.source {
+            // Whose clients' certificates count is judged elsewhere.
+            CertificateSource::SelfManaged(own) => {
+                CertificateSource::SelfManaged(SelfManaged { client_ca: None, ..own })
+            }
+            source => source,
+        },
     };
     TlsOptions { source, client_auth: ClientAuth::Unjudged, http2: false, ..of_admission }
 }

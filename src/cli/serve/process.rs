@@ -8,7 +8,8 @@ use kube::Client;
 use plimsoll_core::admission::Settings;
 
 use super::tasks::Tasks;
-use super::{CliError, settings};
+use super::{CliError, certificates, settings};
+use crate::certificates::Held;
 use crate::cluster::{self, ClusterOptions, Snapshots};
 use crate::config::Config;
 use crate::hpa::{self, Pods};
@@ -31,6 +32,8 @@ pub(super) struct Process {
     pub(super) tasks: Tasks,
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) settings: Arc<ArcSwap<Settings>>,
+    /// What certificates may be signed with, where they are self-managed.
+    pub(super) held: Held,
     standalone: bool,
 }
 
@@ -46,6 +49,7 @@ impl Process {
             snapshots: Arc::new(Snapshots::new(Arc::clone(&metrics))),
             settings: Arc::new(ArcSwap::from_pointee(settings(config, standalone))),
             metrics,
+            held: certificates::held(config),
             standalone,
         }
     }

@@ -1,0 +1,300 @@
+//! The one replica that makes and replaces the authority, and keeps every `caBundle` right.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::Authority;
+use super::authority::{AuthorityError, Root};
+use super::bundles::{Bundles, Seen, WEBHOOKS};
+use super::plan::{self, Bundle, BundleState, Reason, Steady, Step, Timing, View};
+use super::secret::{self, Authorities, Content};
+use super::store::{SecretStore, StoreError};
+use crate::cluster::{WriteError, chance};
+use crate::metrics::{Metrics, RotationStep, WriteResult};
+use crate::server::health::Condition;
+use crate::server::tls::Clock;
+
+/// What the name of an authority begins with.
+const NAME: &str = "plimsoll CA";
+/// After a conflict it is looked again within this time.
+const SOON: Duration = Duration::from_secs(1);
+/// After a patch was refused it is tried again so much later.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// What the leader needs.
+#[derive(Clone)]
+pub struct Parts {
+    /// Where the Secret is.
+    pub store: SecretStore,
+    /// Where the API server is told whom to trust.
+    pub bundles: Bundles,
+    /// How long things last.
+    pub timing: Timing,
+    /// How often all of it is looked at.
+    pub interval: Duration,
+    /// The clock on the wall.
+    pub clock: Clock,
+    /// Says what is wrong.
+    pub condition: Condition,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts")
+            .field("store", &self.store)
+            .field("bundles", &self.bundles)
+            .field("timing", &self.timing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a round came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum RoundError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("Secret {name} {problem}")]
+    Content { name: String, problem: secret::ContentError },
+    #[error(transparent)]
+    Bundle(#[from] WriteError),
+    #[error("no authority can be made: {0}")]
+    Make(#[from] AuthorityError),
+}
+
+impl RoundError {
+    /// Whether somebody else was faster, so that it only has to be looked again.
+    fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Bundle(WriteError::Conflict { .. })
+                | Self::Store(StoreError::Call(WriteError::Conflict { .. }))
+        )
+    }
+}
+
+/// What a round came to.
+enum Done {
+    /// Something was written; there may be more to do.
+    More,
+    /// Nothing for a while; and what is wrong, if anything is.
+    Idle { at_most: Option<Duration>, wrong: Option<String> },
+}
+
+/// Keeps until `token` is cancelled.
+pub async fn keep(parts: Parts, token: CancellationToken) {
+    let condition = parts.condition.clone();
+    let metrics = Arc::clone(&parts.metrics);
+    let mut keeper = Keeper {
+        parts,
+        steady: Steady::default(),
+        started: Instant::now(),
+        said: None,
+        refused: BTreeMap::new(),
+    };
+    loop {
+        let pause = tokio::select! {
+            pause = keeper.round() => pause,
+            () = token.cancelled() => break,
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = token.cancelled() => break,
+        }
+    }
+    // Another replica tells of it from now on.
+    condition.ready();
+    metrics.degraded("certificate_authority", false);
+}
+
+struct Keeper {
+    parts: Parts,
+    steady: Steady,
+    started: Instant,
+    /// What was complained about last.
+    said: Option<String>,
+    /// What may not be written, why, and since when.
+    refused: BTreeMap<String, (String, Instant)>,
+}
+
+impl Keeper {
+    /// Looks, and does one step. How long to wait before the next round.
+    async fn round(&mut self) -> Duration {
+        let (pause, wrong) = match self.step().await {
+            Ok(Done::More) => return Duration::ZERO,
+            Ok(Done::Idle { at_most, wrong }) => {
+                (at_most.map_or(self.parts.interval, |most| most.min(self.parts.interval)), wrong)
+            }
+            Err(error) if error.is_conflict() => {
+                tracing::debug!(%error, "looking again");
+                self.steady.forget();
+                return chance(SOON);
+            }
+            Err(error) => {
+                self.steady.forget();
+                (self.parts.interval, Some(error.to_string()))
+            }
+        };
+        self.say(wrong);
+        pause
+    }
+
+    fn say(&mut self, wrong: Option<String>) {
+        self.parts.metrics.degraded("certificate_authority", wrong.is_some());
+        match &wrong {
+            None => self.parts.condition.ready(),
+            Some(wrong) => {
+                self.parts.condition.degraded(wrong.clone());
+                if self.said.as_ref() != Some(wrong) {
+                    tracing::warn!(
+                        problem = wrong,
+                        "the authority of certificates cannot be kept as it should be"
+                    );
+                }
+            }
+        }
+        self.said = wrong;
+    }
+
+    async fn step(&mut self) -> Result<Done, RoundError> {
+        // In this order: a patch is about a state that was seen before the Secret was, so that it fails if another
+        // leader has published since.
+        let mut seen = self.parts.bundles.read().await;
+        self.refused.retain(|_, (_, since)| since.elapsed() < AGAIN);
+        for seen in &mut seen {
+            // What may not be written is no better known than what may not be read.
+            if let (Some((why, _)), BundleState::Holds(_)) =
+                (self.refused.get(&seen.bundle.at), &seen.bundle.state)
+            {
+                seen.bundle.state = BundleState::Unknown(why.clone());
+            }
+        }
+        let found = self.parts.store.read().await?;
+        let content = secret::read(&found)
+            .map_err(|problem| RoundError::Content { name: self.parts.store.name().to_owned(), problem })?;
+        let now = (self.parts.clock)();
+        let bundles: Vec<Bundle> = seen.iter().map(|seen| seen.bundle.clone()).collect();
+        let steady = self.steady.seen(&content, &bundles, self.started.elapsed());
+        let rotate = secret::rotate(&found);
+        let view = View { content: &content, rotate, bundles: &bundles, now, steady };
+        let authorities = match &content {
+            Content::Ours(authorities) => authorities.clone(),
+            Content::Empty => Authorities::default(),
+        };
+        let current = authorities.current.as_ref();
+        self.parts.metrics.certificate_authority_not_after(
+            current.map_or(0, |current| current.root().not_after().as_second()),
+        );
+        match plan::next(&view, &self.parts.timing) {
+            Step::Make { keep, reason } => self.make(&found, &authorities, &keep, reason, rotate).await,
+            Step::Publish(wanted) => self.publish(&seen, &wanted).await,
+            Step::Switch => {
+                self.write(RotationStep::Switch, &found, &authorities.switched(now)).await?;
+                tracing::info!("the new authority is in force; replicas sign with it from now on");
+                Ok(Done::More)
+            }
+            Step::Drop => {
+                self.write(RotationStep::Drop, &found, &authorities.dropped()).await?;
+                tracing::info!("the former authority is no longer trusted");
+                Ok(Done::More)
+            }
+            Step::Wait(why, left) => {
+                tracing::debug!(why, ?left, "waiting");
+                Ok(Done::Idle { at_most: left, wrong: self.unpublished(&seen) })
+            }
+            Step::Blocked(why) => Ok(Done::Idle {
+                at_most: None,
+                wrong: Some(format!("the new authority waits until it is published everywhere: {why}")),
+            }),
+            Step::Nothing => Ok(Done::Idle { at_most: None, wrong: self.unpublished(&seen) }),
+        }
+    }
+
+    /// Who is not told whom to trust, if it is anybody.
+    fn unpublished(&self, seen: &[Seen]) -> Option<String> {
+        let unknown = seen.iter().find_map(|seen| match &seen.bundle.state {
+            BundleState::Unknown(why) => Some(why.clone()),
+            BundleState::Absent | BundleState::Holds(_) => None,
+        });
+        unknown.or_else(|| {
+            let service = self.parts.bundles.service();
+            seen.iter().all(|seen| seen.bundle.state == BundleState::Absent).then(|| {
+                format!(
+                    "neither MutatingWebhookConfiguration {WEBHOOKS} nor ValidatingWebhookConfiguration {WEBHOOKS} names \
+                     Service {}/{}, so that nobody calls this server; apply the manifests, and check tls.selfManaged.service \
+                     and admission.ownNamespace",
+                    service.namespace, service.name
+                )
+            })
+        })
+    }
+
+    async fn make(
+        &self,
+        found: &Value,
+        authorities: &Authorities,
+        keep: &[Root],
+        reason: Reason,
+        rotate: Option<&str>,
+    ) -> Result<Done, RoundError> {
+        let authority = Authority::make(NAME, self.parts.timing.authority_lifetime, (self.parts.clock)())?;
+        let (subject, not_after) = (authority.root().subject(), authority.root().not_after());
+        self.write(RotationStep::Make, found, &authorities.made(Arc::new(authority), keep, rotate)).await?;
+        tracing::info!(subject, %not_after, reason = reason.text(), kept = keep.len(), "a new authority was made");
+        Ok(Done::More)
+    }
+
+    async fn write(
+        &self,
+        step: RotationStep,
+        found: &Value,
+        authorities: &Authorities,
+    ) -> Result<(), StoreError> {
+        let written = self.parts.store.replace(&secret::with(found, authorities)).await;
+        let result = match &written {
+            Ok(()) => WriteResult::Success,
+            Err(StoreError::Call(WriteError::Conflict { .. })) => WriteResult::Conflict,
+            Err(_) => WriteResult::Failure,
+        };
+        self.parts.metrics.certificate_rotation(step, result);
+        written
+    }
+
+    /// Writes what is not as wanted; each is tried.
+    async fn publish(&mut self, seen: &[Seen], wanted: &[Root]) -> Result<Done, RoundError> {
+        let mut result = Ok(Done::More);
+        for seen in seen.iter().filter(|seen| matches!(seen.bundle.state, BundleState::Holds(_))) {
+            let published = self.parts.bundles.publish(seen, wanted).await;
+            let counted = match &published {
+                Ok(false) => continue,
+                Ok(true) => WriteResult::Success,
+                Err(WriteError::Conflict { .. }) => WriteResult::Conflict,
+                Err(_) => WriteResult::Failure,
+            };
+            self.parts.metrics.ca_bundle_patch(counted);
+            match published {
+                Ok(_) => {
+                    tracing::info!(object = seen.bundle.at, authorities = wanted.len(), "caBundle written");
+                }
+                // A refusal is told rather than a conflict: somebody has to do something about it.
+                Err(error) => {
+                    if matches!(error, WriteError::Forbidden { .. } | WriteError::Refused { .. }) {
+                        let refused = (error.to_string(), Instant::now());
+                        self.refused.insert(seen.bundle.at.clone(), refused);
+                    }
+                    let error = RoundError::from(error);
+                    if result.is_ok() || !error.is_conflict() {
+                        result = Err(error);
+                    }
+                }
+            }
+        }
+        result
+    }
+}

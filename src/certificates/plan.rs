@@ -1,0 +1,282 @@
+//! What is done next about the authorities: a pure function of the Secret, of every `caBundle`, and of the time.
+//!
+//! A rotation goes through these states, each of which lasts until the next step is safe:
+//!
+//! 1. **Make**: a new authority is put into the Secret beside the one in force. Nobody signs with it.
+//! 2. **Publish**: every `caBundle` holds both.
+//! 3. **Wait**: until every API server has heard of it (`publishFor`).
+//! 4. **Switch**: the new one is in force; replicas sign with it as soon as they read it.
+//! 5. **Wait**: until the last certificate that the former one signed has ended.
+//! 6. **Drop**: the former one leaves the Secret, and then every `caBundle`.
+//!
+//! How long something has been so is measured by whoever looks, and begins anew with another leader: a wall clock may be
+//! set, and another machine's may be wrong.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::authority::{Root, SKEW};
+use super::secret::{Authorities, Content};
+
+/// How long the very first authority is published before it is used. No call could succeed before, so that there is
+/// none to be careful of.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// So many former authorities are trusted at the same time; a further rotation waits.
+pub const MOST_PREVIOUS: usize = 4;
+
+/// How long things last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long an authority is valid. It is replaced when a fifth of that is left.
+    pub authority_lifetime: Duration,
+    /// How long a certificate of a replica is valid.
+    pub certificate_lifetime: Duration,
+    /// How long a new authority is published before anybody signs with it.
+    pub publish_for: Duration,
+}
+
+impl Timing {
+    /// What must be left of an authority's validity.
+    #[must_use]
+    pub fn margin(&self) -> Duration {
+        self.authority_lifetime / 5
+    }
+}
+
+/// What one object holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BundleState {
+    /// It is not there, or none of it is ours.
+    Absent,
+    /// It could not be read, or must not be written; why.
+    Unknown(String),
+    /// What each of its entries trusts; nothing where that cannot be read.
+    Holds(Vec<Vec<Root>>),
+}
+
+/// One object with `caBundle`s of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// Kind and name.
+    pub at: String,
+    /// What it holds.
+    pub state: BundleState,
+}
+
+impl Bundle {
+    /// Whether all of its entries trust exactly these.
+    #[must_use]
+    pub fn is(&self, wanted: &[Root]) -> bool {
+        match &self.state {
+            BundleState::Absent => true,
+            BundleState::Unknown(_) => false,
+            BundleState::Holds(entries) => entries.iter().all(|held| same(held, wanted)),
+        }
+    }
+
+    /// Whether it can be made to.
+    fn is_to_be_written(&self, wanted: &[Root]) -> bool {
+        matches!(self.state, BundleState::Holds(_)) && !self.is(wanted)
+    }
+}
+
+/// Whether two bundles hold the same, in whatever order.
+#[must_use]
+pub fn same(left: &[Root], right: &[Root]) -> bool {
+    left.len() == right.len() && left.iter().all(|root| right.contains(root))
+}
+
+/// What is known.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// What the Secret holds.
+    pub content: &'a Content,
+    /// What its annotation asks for.
+    pub rotate: Option<&'a str>,
+    /// What the objects hold that tell the API server whom to trust.
+    pub bundles: &'a [Bundle],
+    /// The time on the wall.
+    pub now: Timestamp,
+    /// For how long whoever looks has seen all of this to be so, without a gap.
+    pub steady: Duration,
+}
+
+/// Why an authority is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// There is none.
+    First,
+    /// That in force ends soon.
+    Ending,
+    /// That in force, or the next one, has ended.
+    Ended,
+    /// Somebody asked for it.
+    Asked,
+}
+
+impl Reason {
+    /// For people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::First => "there is none",
+            Self::Ending => "the one in force ends soon",
+            Self::Ended => "the one that was there has ended",
+            Self::Asked => "the annotation plimsoll.dev/rotate asks for it",
+        }
+    }
+}
+
+/// What is done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A new authority is made and put into the Secret; `keep` stay trusted.
+    Make {
+        /// What the `caBundle`s hold and the Secret does not know: somebody may still serve a certificate from it.
+        keep: Vec<Root>,
+        /// Why.
+        reason: Reason,
+    },
+    /// The `caBundle`s that hold something else are written.
+    Publish(Vec<Root>),
+    /// Nothing yet; why, and for how long at most. No time: until something changes.
+    Wait(&'static str, Option<Duration>),
+    /// A rotation cannot go on; what is in the way.
+    Blocked(String),
+    /// The published authority is put in force.
+    Switch,
+    /// The former authorities are no longer trusted.
+    Drop,
+    /// All is as it should be.
+    Nothing,
+}
+
+/// Decides.
+#[must_use]
+pub fn next(view: &View<'_>, timing: &Timing) -> Step {
+    let Content::Ours(authorities) = view.content else {
+        return Step::Make { keep: held_elsewhere(view, &Authorities::default()), reason: Reason::First };
+    };
+    if let Some(reason) = why_make(authorities, view, timing) {
+        if reason == Reason::Asked && authorities.previous.len() >= MOST_PREVIOUS {
+            let why = "a rotation is asked for; it waits until former authorities are no longer trusted";
+            return keep(authorities, view, timing).unwrap_or(Step::Wait(why, None));
+        }
+        let keep = match reason {
+            Reason::First | Reason::Ended => held_elsewhere(view, authorities),
+            Reason::Ending | Reason::Asked => Vec::new(),
+        };
+        return Step::Make { keep, reason };
+    }
+    keep(authorities, view, timing).unwrap_or(Step::Nothing)
+}
+
+fn why_make(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<Reason> {
+    let asked = view.rotate.is_some_and(|rotate| rotate != authorities.rotated);
+    match (&authorities.current, &authorities.next) {
+        // One that is on its way is finished first.
+        (_, Some(next)) => next.root().has_ended(view.now).then_some(Reason::Ended),
+        (None, None) => Some(Reason::First),
+        (Some(current), None) => {
+            let left = current.root().not_after().duration_since(view.now);
+            if left.is_negative() {
+                Some(Reason::Ended)
+            } else if left.unsigned_abs() < timing.margin() {
+                Some(Reason::Ending)
+            } else {
+                asked.then_some(Reason::Asked)
+            }
+        }
+    }
+}
+
+/// What the `caBundle`s hold, is not over, and stands in no Secret: a Secret that was emptied, or another source of
+/// certificates that replicas still have.
+fn held_elsewhere(view: &View<'_>, authorities: &Authorities) -> Vec<Root> {
+    let known = authorities.bundle();
+    let mut found: Vec<Root> = Vec::new();
+    for bundle in view.bundles {
+        let BundleState::Holds(entries) = &bundle.state else { continue };
+        for root in entries.iter().flatten() {
+            if !root.has_ended(view.now) && !known.contains(root) && !found.contains(root) {
+                found.push(root.clone());
+            }
+        }
+    }
+    found.truncate(MOST_PREVIOUS);
+    found
+}
+
+/// What is done about the authorities that there are, if anything.
+fn keep(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<Step> {
+    let wanted = authorities.bundle();
+    if view.bundles.iter().any(|bundle| bundle.is_to_be_written(&wanted)) {
+        return Some(Step::Publish(wanted));
+    }
+    if authorities.next.is_some() {
+        return Some(on_the_way(authorities, view, timing));
+    }
+    if authorities.previous.is_empty() {
+        return None;
+    }
+    if authorities.previous.iter().all(|root| root.has_ended(view.now)) {
+        return Some(Step::Drop);
+    }
+    let why = "certificates of the former authority have not all ended";
+    let long = timing.certificate_lifetime + timing.publish_for;
+    let seen = long.saturating_sub(view.steady);
+    // What another clock wrote is believed where an hour more or less does not matter.
+    let written = authorities.switched.map_or(seen, |switched| {
+        let since = Duration::try_from(view.now.duration_since(switched)).unwrap_or_default();
+        (long + SKEW).saturating_sub(since)
+    });
+    let left = seen.min(written).max(timing.publish_for.saturating_sub(view.steady));
+    Some(if left.is_zero() { Step::Drop } else { Step::Wait(why, Some(left)) })
+}
+
+fn on_the_way(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Step {
+    let in_use = authorities.current.as_ref().is_some_and(|current| !current.root().has_ended(view.now));
+    let trusted_before = in_use || !authorities.previous.is_empty();
+    let unknown = view.bundles.iter().find_map(|bundle| match &bundle.state {
+        BundleState::Unknown(why) => Some(why.clone()),
+        BundleState::Absent | BundleState::Holds(_) => None,
+    });
+    // Where nothing works yet, what can be published is better than nothing.
+    if let Some(unknown) = unknown.filter(|_| trusted_before) {
+        return Step::Blocked(unknown);
+    }
+    let long = if trusted_before { timing.publish_for } else { timing.publish_for.min(FIRST_WAIT) };
+    let left = long.saturating_sub(view.steady);
+    if left.is_zero() {
+        return Step::Switch;
+    }
+    Step::Wait("API servers learn of the new authority", Some(left))
+}
+
+/// For how long something has been so, on a clock that is never set.
+#[derive(Debug, Default)]
+pub struct Steady {
+    last: Option<(Content, Vec<Bundle>)>,
+    since: Duration,
+}
+
+impl Steady {
+    /// Notes what was seen at `at` and returns for how long it has been the same.
+    pub fn seen(&mut self, content: &Content, bundles: &[Bundle], at: Duration) -> Duration {
+        let same = self.last.as_ref().is_some_and(|(was, held)| was == content && held.as_slice() == bundles);
+        if !same {
+            self.last = Some((content.clone(), bundles.to_vec()));
+            self.since = at;
+        }
+        at.saturating_sub(self.since)
+    }
+
+    /// Nothing could be seen.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;
