@@ -30,11 +30,20 @@ pub(crate) struct Made {
 impl Creates {
     /// Creates pods in a namespace that gets half its CPU ([`Playground::halved`]), until [`Creates::stop`].
     pub(crate) fn start(playground: &Playground, namespace: &str) -> Self {
+        Self::expecting(playground, namespace, "500m")
+    }
+
+    /// The same in a namespace without a profile.
+    pub(crate) fn unchanged(playground: &Playground, namespace: &str) -> Self {
+        Self::expecting(playground, namespace, "1")
+    }
+
+    fn expecting(playground: &Playground, namespace: &str, want: &'static str) -> Self {
         let done = Arc::new(AtomicBool::new(false));
         let mut workers = JoinSet::new();
         for worker in 0..WORKERS {
             let (cluster, namespace) = (playground.cluster.clone(), namespace.to_owned());
-            workers.spawn(work(cluster, namespace, worker, Arc::clone(&done)));
+            workers.spawn(work(cluster, namespace, worker, want, Arc::clone(&done)));
         }
         Self { done, workers }
     }
@@ -50,21 +59,28 @@ impl Creates {
         }
         let Made { pods, failed, unchanged } = all;
         ensure!(failed.is_empty(), "{} of {pods} creates failed: {:?}", failed.len(), failed.first());
-        ensure!(unchanged.is_empty(), "{} of {pods} pods unchanged: {:?}", unchanged.len(), unchanged.first());
+        ensure!(unchanged.is_empty(), "{} of {pods} pods not as they should be: {:?}", unchanged.len(), unchanged.first());
         ensure!(pods >= least, "only {pods} pods were made meanwhile: this says nothing");
         Ok(pods)
     }
 }
 
-async fn work(cluster: Cluster, namespace: String, worker: usize, done: Arc<AtomicBool>) -> Made {
+async fn work(
+    cluster: Cluster,
+    namespace: String,
+    worker: usize,
+    want: &str,
+    done: Arc<AtomicBool>,
+) -> Made {
+    let started = jiff::Timestamp::now().as_millisecond();
     let mut made = Made::default();
     while !done.load(Ordering::Relaxed) {
-        let object = gated_pod(&namespace, &format!("pod-{worker}-{}", made.pods), &[app()]);
+        let object = gated_pod(&namespace, &format!("pod-{started}-{worker}-{}", made.pods), &[app()]);
         made.pods += 1;
         let now = jiff::Timestamp::now();
         match cluster.attempt(&object).await {
             Ok(Ok(created)) => match cpu(&created, "app") {
-                Ok("500m") => {}
+                Ok(cpu) if cpu == want => {}
                 other => made.unchanged.push(format!("{now}: {other:?}")),
             },
             Ok(Err(refused)) => made.failed.push(format!("{now}: {refused}")),

@@ -188,8 +188,8 @@ impl Playground {
         self.cluster.get(&json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}})).await
     }
 
-    /// Every object of the cluster in which our name occurs, but for `kept` namespaces: `kind namespace/name: where`.
-    pub(crate) async fn leftovers(&self, kept: &[&str]) -> Result<Vec<String>> {
+    /// Every object of the cluster in which our name occurs: `kind namespace/name: where`.
+    pub(crate) async fn leftovers(&self) -> Result<Vec<String>> {
         let kinds = self.kubectl(&["api-resources", "--verbs=list", "--output=name", "--cached=false"]).await?;
         // What happened stays for an hour, whatever happened.
         let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
@@ -201,9 +201,6 @@ impl Playground {
             let metadata = &object["metadata"];
             let [name, namespace] = [&metadata["name"], &metadata["namespace"]].map(|v| v.as_str().unwrap_or_default());
             let kind = object["kind"].as_str().unwrap_or_default();
-            if kept.contains(&namespace) || (kind == "Namespace" && kept.contains(&name)) {
-                continue;
-            }
             let mut object = object.clone();
             // Who wrote what once stays as long as the object.
             if let Some(metadata) = object["metadata"].as_object_mut() {
