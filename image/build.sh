@@ -21,8 +21,12 @@ command -v "${target%%-*}-linux-musl-gcc" musl-gcc >/dev/null ||
 home=${CARGO_HOME:-$HOME/.cargo}
 output=${CARGO_TARGET_DIR:-$PWD/target}
 export RUSTFLAGS="--remap-path-prefix=$home=/cargo --remap-path-prefix=$output=/target --remap-path-prefix=$PWD=/plimsoll"
-flags="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$output=/target -ffile-prefix-map=$PWD=/plimsoll -Werror=date-time"
+flags="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$output=/target -ffile-prefix-map=$PWD=/plimsoll"
+# mimalloc tells when it was compiled. SOURCE_DATE_EPOCH would do, but what builds C for the build itself would be compiled
+# anew for it, here and in the next build without it.
+flags+=' -Wno-builtin-macro-redefined -D__DATE__="0" -D__TIME__="0"'
 export "CFLAGS_${target//-/_}=$flags"
+unset SOURCE_DATE_EPOCH
 # The profile `dev` as it is elsewhere shares what runs at build time with the other builds; lines of code are of no use here.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols CARGO_INCREMENTAL=0
 

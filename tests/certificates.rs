@@ -6,8 +6,16 @@
     clippy::panic,
     clippy::indexing_slicing,
     dead_code,
-    reason = "a test that fails this way says where; and the fake is that of others too"
+    reason = "a test that fails this way says where; and the fakes are those of others too"
 )]
 
+#[path = "certificates/cluster.rs"]
+mod cluster;
+#[path = "recommender/fake.rs"]
+mod fake;
 #[path = "certificates/simulation.rs"]
 mod simulation;
+#[path = "server/support.rs"]
+mod support;
+#[path = "certificates/world.rs"]
+mod world;

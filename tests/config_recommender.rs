@@ -81,9 +81,9 @@ api: {address: '[::1]:0'}
     let recommender = config.recommender;
     assert!(recommender.metrics_server.per_namespace);
     let prometheus = recommender.prometheus;
-    assert_eq!(prometheus.address.as_deref(), Some("https://mimir.example:8443/prometheus"));
-    assert_eq!(prometheus.headers, [("x-scope-orgid".to_owned(), "team-a".to_owned())]);
-    assert_eq!(prometheus.password_file.as_deref(), Some(Path::new("password")));
+    assert_eq!(prometheus.access.address.as_deref(), Some("https://mimir.example:8443/prometheus"));
+    assert_eq!(prometheus.access.headers, [("x-scope-orgid".to_owned(), "team-a".to_owned())]);
+    assert_eq!(prometheus.access.password_file.as_deref(), Some(Path::new("password")));
     assert_eq!(prometheus.history, Duration::ZERO);
     assert_eq!(config.api.address, Some("[::1]:0".parse().unwrap()));
     assert!(!format!("{prometheus:?}").contains("team-a"), "headers may be secrets");
@@ -303,5 +303,5 @@ fn settings_of_inner_sections_wait_for_a_restart() {
         (changed, needs_restart),
         (vec!["log.level".to_owned()], vec!["recommender.prometheus.address".to_owned()])
     );
-    assert_eq!(receiver.borrow().recommender.prometheus.address.as_deref(), Some("http://old"));
+    assert_eq!(receiver.borrow().recommender.prometheus.access.address.as_deref(), Some("http://old"));
 }

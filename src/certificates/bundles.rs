@@ -129,11 +129,14 @@ impl Bundles {
         let at = format!("{} {}", target.kind.kind, target.name);
         let (state, object) = match self.get(target).await {
             Ok(object) => match state_of(&object, &self.service) {
-                BundleState::Unknown(why) => (BundleState::Unknown(format!("{at}: {why}")), object),
+                BundleState::Closed(why, held) => (BundleState::Closed(format!("{at}: {why}"), held), object),
                 state => (state, object),
             },
             Err(WriteError::NotFound { .. } | WriteError::NotInstalled { .. }) => {
                 (BundleState::Absent, Value::Null)
+            }
+            Err(error @ WriteError::Forbidden { .. }) => {
+                (BundleState::Closed(error.to_string(), Vec::new()), Value::Null)
             }
             Err(error) => (BundleState::Unknown(error.to_string()), Value::Null),
         };
@@ -199,12 +202,14 @@ pub fn state_of(object: &Value, service: &Service) -> BundleState {
         return BundleState::Absent;
     }
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let entries: Vec<_> = ours.iter().map(|(_, config)| held(config)).collect();
     if let Some(injection) = annotations.and_then(|all| all.keys().find(|key| key.starts_with(INJECTION))) {
-        return BundleState::Unknown(format!(
+        let why = format!(
             "the annotation {injection} lets cert-manager write its caBundle too; take it away, or set tls.source to Files"
-        ));
+        );
+        return BundleState::Closed(why, entries.concat());
     }
-    BundleState::Holds(ours.iter().map(|(_, config)| held(config)).collect())
+    BundleState::Holds(entries)
 }
 
 /// What one entry trusts; nothing where that cannot be read.
@@ -326,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(state_of(&object, &service()), expected, "{rule}");
         }
-        let BundleState::Unknown(why) = state_of(&injected, &service()) else {
+        let BundleState::Closed(why, _) = state_of(&injected, &service()) else {
             panic!("it is written by two")
         };
         assert!(why.contains("inject-ca-from") && why.contains("tls.source"), "{why}");

@@ -168,11 +168,12 @@ impl Keeper {
         let mut seen = self.parts.bundles.read().await;
         self.refused.retain(|_, (_, since)| since.elapsed() < AGAIN);
         for seen in &mut seen {
-            // What may not be written is no better known than what may not be read.
-            if let (Some((why, _)), BundleState::Holds(_)) =
-                (self.refused.get(&seen.bundle.at), &seen.bundle.state)
-            {
-                seen.bundle.state = BundleState::Unknown(why.clone());
+            let held = match &seen.bundle.state {
+                BundleState::Holds(entries) => entries.concat(),
+                _ => continue,
+            };
+            if let Some((why, _)) = self.refused.get(&seen.bundle.at) {
+                seen.bundle.state = BundleState::Closed(why.clone(), held);
             }
         }
         let found = self.parts.store.read().await?;
@@ -219,7 +220,7 @@ impl Keeper {
     /// Who is not told whom to trust, if it is anybody.
     fn unpublished(&self, seen: &[Seen]) -> Option<String> {
         let unknown = seen.iter().find_map(|seen| match &seen.bundle.state {
-            BundleState::Unknown(why) => Some(why.clone()),
+            BundleState::Unknown(why) | BundleState::Closed(why, _) => Some(why.clone()),
             BundleState::Absent | BundleState::Holds(_) => None,
         });
         unknown.or_else(|| {

@@ -49,8 +49,10 @@ impl Timing {
 pub enum BundleState {
     /// It is not there, or none of it is ours.
     Absent,
-    /// It could not be read, or must not be written; why.
+    /// It could not be read just now; why. It may hold anything.
     Unknown(String),
+    /// It may not be read or written by us; why, and what it holds as far as that is known.
+    Closed(String, Vec<Root>),
     /// What each of its entries trusts; nothing where that cannot be read.
     Holds(Vec<Vec<Root>>),
 }
@@ -70,7 +72,7 @@ impl Bundle {
     pub fn is(&self, wanted: &[Root]) -> bool {
         match &self.state {
             BundleState::Absent => true,
-            BundleState::Unknown(_) => false,
+            BundleState::Unknown(_) | BundleState::Closed(..) => false,
             BundleState::Holds(entries) => entries.iter().all(|held| same(held, wanted)),
         }
     }
@@ -142,7 +144,7 @@ pub enum Step {
     Publish(Vec<Root>),
     /// Nothing yet; why, and for how long at most. No time: until something changes.
     Wait(&'static str, Option<Duration>),
-    /// A rotation cannot go on; what is in the way.
+    /// A new authority is wanted or on its way, and cannot go on; what is in the way.
     Blocked(String),
     /// The published authority is put in force.
     Switch,
@@ -155,8 +157,10 @@ pub enum Step {
 /// Decides.
 #[must_use]
 pub fn next(view: &View<'_>, timing: &Timing) -> Step {
-    let Content::Ours(authorities) = view.content else {
-        return Step::Make { keep: held_elsewhere(view, &Authorities::default()), reason: Reason::First };
+    let nothing = Authorities::default();
+    let authorities = match view.content {
+        Content::Ours(authorities) => authorities,
+        Content::Empty => &nothing,
     };
     if let Some(reason) = why_make(authorities, view, timing) {
         if reason == Reason::Asked && authorities.previous.len() >= MOST_PREVIOUS {
@@ -164,7 +168,11 @@ pub fn next(view: &View<'_>, timing: &Timing) -> Step {
             return keep(authorities, view, timing).unwrap_or(Step::Wait(why, None));
         }
         let keep = match reason {
-            Reason::First | Reason::Ended => held_elsewhere(view, authorities),
+            // What is trusted now must be known, since it is to be kept.
+            Reason::First | Reason::Ended => match held_elsewhere(view, authorities) {
+                Ok(keep) => keep,
+                Err(why) => return Step::Blocked(why.to_owned()),
+            },
             Reason::Ending | Reason::Asked => Vec::new(),
         };
         return Step::Make { keep, reason };
@@ -193,19 +201,24 @@ fn why_make(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Opti
 
 /// What the `caBundle`s hold, is not over, and stands in no Secret: a Secret that was emptied, or another source of
 /// certificates that replicas still have.
-fn held_elsewhere(view: &View<'_>, authorities: &Authorities) -> Vec<Root> {
+fn held_elsewhere<'a>(view: &View<'a>, authorities: &Authorities) -> Result<Vec<Root>, &'a str> {
     let known = authorities.bundle();
     let mut found: Vec<Root> = Vec::new();
+    let mut note = |root: &Root| {
+        if !root.has_ended(view.now) && !known.contains(root) && !found.contains(root) {
+            found.push(root.clone());
+        }
+    };
     for bundle in view.bundles {
-        let BundleState::Holds(entries) = &bundle.state else { continue };
-        for root in entries.iter().flatten() {
-            if !root.has_ended(view.now) && !known.contains(root) && !found.contains(root) {
-                found.push(root.clone());
-            }
+        match &bundle.state {
+            BundleState::Absent => {}
+            BundleState::Unknown(why) => return Err(why),
+            BundleState::Closed(_, held) => held.iter().for_each(&mut note),
+            BundleState::Holds(entries) => entries.iter().flatten().for_each(&mut note),
         }
     }
     found.truncate(MOST_PREVIOUS);
-    found
+    Ok(found)
 }
 
 /// What is done about the authorities that there are, if anything.
@@ -238,13 +251,14 @@ fn keep(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<S
 fn on_the_way(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Step {
     let in_use = authorities.current.as_ref().is_some_and(|current| !current.root().has_ended(view.now));
     let trusted_before = in_use || !authorities.previous.is_empty();
-    let unknown = view.bundles.iter().find_map(|bundle| match &bundle.state {
-        BundleState::Unknown(why) => Some(why.clone()),
+    let in_the_way = view.bundles.iter().find_map(|bundle| match &bundle.state {
+        BundleState::Unknown(why) => Some(why),
+        // Where nothing works yet, what can be published is better than nothing.
+        BundleState::Closed(why, _) => Some(why).filter(|_| trusted_before),
         BundleState::Absent | BundleState::Holds(_) => None,
     });
-    // Where nothing works yet, what can be published is better than nothing.
-    if let Some(unknown) = unknown.filter(|_| trusted_before) {
-        return Step::Blocked(unknown);
+    if let Some(why) = in_the_way {
+        return Step::Blocked(why.clone());
     }
     let long = if trusted_before { timing.publish_for } else { timing.publish_for.min(FIRST_WAIT) };
     let left = long.saturating_sub(view.steady);

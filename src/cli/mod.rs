@@ -4,7 +4,9 @@
 //! `run(args, ctx) -> Result<Exit, CliError>`, a variant in `Command` and a line in `dispatch`.
 
 mod balance;
+mod calls;
 mod certs;
+mod check;
 mod completions;
 mod config;
 mod context;
@@ -115,6 +117,7 @@ enum Command {
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
+    Check(check::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -137,6 +140,7 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),
+        Command::Check(args) => check::run(&args, ctx),
         Command::Uninstall(args) => uninstall::run(&args, ctx),
         Command::Completions(args) => completions::run(&args, ctx),
         Command::Man(args) => man::run(args, ctx),

@@ -4,7 +4,6 @@
 
 mod apiservices;
 mod autoscalers;
-mod calls;
 mod leases;
 mod nodes;
 mod servers;
@@ -16,7 +15,7 @@ use std::time::Duration;
 use kube::Client;
 use serde::Serialize;
 
-use self::calls::Calls;
+use super::calls::Calls;
 use super::output::print;
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples};

@@ -166,7 +166,6 @@ impl Call<'_> {
             404 => WriteError::NotFound { what, message },
             403 if ends(details, &message) => WriteError::NamespaceEnds { what },
             401 | 403 => {
-                // The core group has no name.
                 let dot = if self.group.is_empty() { "" } else { "." };
                 let grant = format!("{} on {}{dot}{}", self.verb, self.resource, self.group);
                 WriteError::Forbidden { what, message, grant }

@@ -232,7 +232,7 @@ impl Config {
             log: log(&mut check, &raw.log),
             profiles: profiles::check(&mut check, &raw.profiles),
         };
-        config.placement.load.fall_back(&config.recommender.prometheus.access());
+        config.placement.load.fall_back(&config.recommender.prometheus.access);
         config.check_together(&mut check);
         let violations = check.into_violations();
         if violations.is_empty() { Ok(config) } else { Err(violations) }

@@ -59,11 +59,10 @@ pub struct MetricsServer {
 }
 
 /// How Prometheus, or what speaks its API, is asked.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prometheus {
-    /// Such as `http://prometheus.monitoring.svc:9090`, without a slash at the end; present with
-    /// [`UsageSource::Prometheus`].
-    pub address: Option<String>,
+    /// How it is reached; there is an address with [`UsageSource::Prometheus`].
+    pub access: PrometheusAccess,
     /// Gives the CPU usage of each container, in cores.
     pub cpu_query: String,
     /// Gives the memory usage of each container, in bytes.
@@ -74,37 +73,12 @@ pub struct Prometheus {
     pub pod_label: String,
     /// The label with the container.
     pub container_label: String,
-    /// A file with a bearer token; never beside a user name.
-    pub bearer_token_file: Option<PathBuf>,
-    /// For basic authentication; there is a password file then.
-    pub username: Option<String>,
-    /// A file with the password.
-    pub password_file: Option<PathBuf>,
-    /// A file with the CA certificates that the server's certificate must lead to, PEM; absent: those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// A file with a certificate to show, PEM; there is a key then.
-    pub client_certificate: Option<PathBuf>,
-    /// A file with its key, PEM.
-    pub client_key: Option<PathBuf>,
-    /// Further headers, such as the tenant.
-    pub headers: Vec<(String, String)>,
     /// How much of the past is loaded at the first start; zero: nothing.
     pub history: Duration,
     /// How far apart the samples of the past are.
     pub history_step: Duration,
     /// How much time one query about the past covers.
     pub history_chunk: Duration,
-}
-
-/// Values of headers are often secrets; who logs a configuration must not tell them.
-impl std::fmt::Debug for Prometheus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Prometheus")
-            .field("address", &self.address)
-            .field("headers", &headers)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Recommender {
@@ -115,7 +89,8 @@ impl Recommender {
 
     /// What no setting shows on its own.
     fn check_together(&self, check: &mut Check<'_>) {
-        if self.enabled && self.source == UsageSource::Prometheus && self.prometheus.address.is_none() {
+        if self.enabled && self.source == UsageSource::Prometheus && self.prometheus.access.address.is_none()
+        {
             check.refuse(
                 "recommender.prometheus.address",
                 "is needed because recommender.source is Prometheus; write its URL, as in \
@@ -151,22 +126,8 @@ impl Recommender {
 const MOST_POINTS: u128 = 10_000;
 
 impl Prometheus {
-    /// How it is reached.
-    pub fn access(&self) -> PrometheusAccess {
-        PrometheusAccess {
-            address: self.address.clone(),
-            bearer_token_file: self.bearer_token_file.clone(),
-            username: self.username.clone(),
-            password_file: self.password_file.clone(),
-            ca_file: self.ca_file.clone(),
-            client_certificate: self.client_certificate.clone(),
-            client_key: self.client_key.clone(),
-            headers: self.headers.clone(),
-        }
-    }
-
     fn check_together(&self, check: &mut Check<'_>) {
-        self.access().check_together(check, "recommender.prometheus");
+        self.access.check_together(check, "recommender.prometheus");
         let text = duration_text;
         if self.history > Duration::ZERO && self.history < self.history_step {
             let message = format!(
@@ -237,21 +198,13 @@ pub(super) fn check(check: &mut Check<'_>, raw: &RawRecommender) -> Recommender 
 
 fn prometheus(check: &mut Check<'_>, raw: &RawPrometheus) -> Prometheus {
     let path = |key: &str| format!("recommender.prometheus.{key}");
-    let access = prometheus::check(check, &Written::of_recommender(raw));
     Prometheus {
-        address: access.address,
+        access: prometheus::check(check, &Written::of_recommender(raw)),
         cpu_query: check.text(&path("cpuQuery"), &raw.cpu_query),
         memory_query: check.text(&path("memoryQuery"), &raw.memory_query),
         namespace_label: label(check, &path("namespaceLabel"), &raw.namespace_label),
         pod_label: label(check, &path("podLabel"), &raw.pod_label),
         container_label: label(check, &path("containerLabel"), &raw.container_label),
-        bearer_token_file: access.bearer_token_file,
-        username: access.username,
-        password_file: access.password_file,
-        ca_file: access.ca_file,
-        client_certificate: access.client_certificate,
-        client_key: access.client_key,
-        headers: access.headers,
         history: check.duration(&path("history"), &raw.history, Duration::ZERO..=90 * 24 * HOUR),
         history_step: check.duration(&path("historyStep"), &raw.history_step, SECOND..=24 * HOUR),
         history_chunk: check.duration(&path("historyChunk"), &raw.history_chunk, MINUTE..=90 * 24 * HOUR),

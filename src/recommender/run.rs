@@ -256,20 +256,21 @@ pub fn source(config: &config::Recommender, client: Option<Client>) -> Result<So
 
 fn prometheus(config: &config::Recommender) -> PrometheusOptions {
     let set = config.prometheus.clone();
+    let access = set.access;
     PrometheusOptions {
         cpu_query: set.cpu_query,
         memory_query: set.memory_query,
         labels: Labels { namespace: set.namespace_label, pod: set.pod_label, container: set.container_label },
-        bearer_token_file: set.bearer_token_file,
-        username: set.username,
-        password_file: set.password_file,
-        ca_file: set.ca_file,
-        client_certificate: set.client_certificate,
-        client_key: set.client_key,
-        headers: set.headers,
+        bearer_token_file: access.bearer_token_file,
+        username: access.username,
+        password_file: access.password_file,
+        ca_file: access.ca_file,
+        client_certificate: access.client_certificate,
+        client_key: access.client_key,
+        headers: access.headers,
         timeout: config.source_timeout,
         history_step: set.history_step,
         history_chunk: set.history_chunk,
-        ..PrometheusOptions::new(set.address.unwrap_or_default())
+        ..PrometheusOptions::new(access.address.unwrap_or_default())
     }
 }

@@ -197,7 +197,8 @@ impl World {
             .collect();
         let wall = wall(now, self.replicas[index].skew);
         let steady = self.replicas[index].steady.seen(&content, &bundles, Duration::from_secs(now));
-        let view = View { content: &content, rotate: rotate.as_deref(), bundles: &bundles, now: wall, steady };
+        let view =
+            View { content: &content, rotate: rotate.as_deref(), bundles: &bundles, now: wall, steady };
         let authorities = match &content {
             Content::Ours(authorities) => authorities.clone(),
             Content::Empty => Authorities::default(),
@@ -234,7 +235,9 @@ impl World {
         let wall = wall(self.now, replica.skew);
         if self.now >= replica.cut_off {
             match &self.secret.1 {
-                Content::Ours(Authorities { current: Some(current), .. }) if !current.root().has_ended(wall) => {
+                Content::Ours(Authorities { current: Some(current), .. })
+                    if !current.root().has_ended(wall) =>
+                {
                     replica.held.confirm(Arc::clone(current), wall);
                 }
                 _ => replica.held.lacks("nothing"),

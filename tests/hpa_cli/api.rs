@@ -18,10 +18,12 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A collection has one of these at the end of its path.
-const PLURALS: [&str; 7] = [
+const PLURALS: [&str; 9] = [
     "horizontalpodautoscalers",
     "jobs",
+    "leases",
     "limitranges",
+    "nodes",
     "overcommitprofiles",
     "pods",
     "recommendations",
@@ -195,7 +197,13 @@ impl State {
             return answer;
         }
         match seen.method {
+            Method::PATCH if seen.path.ends_with("/scale") => self.scale(seen),
             Method::PATCH => self.patch(seen),
+            Method::POST => self.create(seen),
+            Method::DELETE => match self.objects.by_path.remove(&seen.path) {
+                Some(object) => (200, object),
+                None => status(404, "NotFound", "not found"),
+            },
             Method::PUT if self.objects.by_path.contains_key(&seen.path) => {
                 (200, self.objects.store(&seen.path, seen.body.clone()))
             }
@@ -235,6 +243,26 @@ impl State {
         let next =
             if from + page.len() < all.len() { (from + page.len()).to_string() } else { String::new() };
         (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": next}, "items": page}))
+    }
+
+    fn create(&mut self, seen: &Seen) -> (u16, Value) {
+        if seen.query.contains_key("dryRun") {
+            return (201, seen.body.clone());
+        }
+        let name = seen.body["metadata"]["name"].as_str().unwrap();
+        (201, self.objects.store(&format!("{}/{name}", seen.path), seen.body.clone()))
+    }
+
+    /// A Deployment's pods end when it has no replicas, but for those that are stuck.
+    fn scale(&mut self, seen: &Seen) -> (u16, Value) {
+        let path = seen.path.trim_end_matches("/scale");
+        let Some(mut object) = self.objects.by_path.get(path).cloned() else {
+            return status(404, "NotFound", "not found");
+        };
+        json_patch::merge(&mut object, &seen.body);
+        let pods = format!("/api/v1/namespaces/{}/pods/", object["metadata"]["namespace"].as_str().unwrap());
+        self.objects.by_path.retain(|path, _| !path.starts_with(&pods) || path.ends_with("-stuck"));
+        (200, self.objects.store(path, object))
     }
 
     fn patch(&mut self, seen: &Seen) -> (u16, Value) {

@@ -7,8 +7,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-const TIMING: Timing =
-    Timing { authority_lifetime: Duration::from_secs(365 * 24 * 3600), certificate_lifetime: DAY, publish_for: MINUTE };
+const TIMING: Timing = Timing {
+    authority_lifetime: Duration::from_secs(365 * 24 * 3600),
+    certificate_lifetime: DAY,
+    publish_for: MINUTE,
+};
 
 fn now() -> Timestamp {
     "2026-03-01T10:00:00Z".parse().unwrap()
@@ -45,7 +48,13 @@ impl World {
     /// The Secret says so, and so do the bundles.
     fn agreed(authorities: Authorities) -> Self {
         let bundles = hold(&authorities.bundle());
-        Self { content: Content::Ours(authorities), rotate: None, bundles, after: Duration::ZERO, steady: Duration::ZERO }
+        Self {
+            content: Content::Ours(authorities),
+            rotate: None,
+            bundles,
+            after: Duration::ZERO,
+            steady: Duration::ZERO,
+        }
     }
 
     fn next(&self) -> Step {
@@ -81,7 +90,8 @@ fn each_state_has_its_step() {
     };
     let full = Authorities { previous: (0..MOST_PREVIOUS).map(|_| root(&authority())).collect(), ..one(&a) };
     let make = |keep: Vec<Root>, reason| Step::Make { keep, reason };
-    let unknown = || BundleState::Unknown("get on x lacks".to_owned());
+    let unknown = || BundleState::Unknown("no answer".to_owned());
+    let closed = |held: &[Root]| BundleState::Closed("get on x lacks".to_owned(), held.to_vec());
     let wait = |left| Step::Wait("API servers learn of the new authority", Some(left));
     let tail = |left| Step::Wait("certificates of the former authority have not all ended", Some(left));
     let year = TIMING.authority_lifetime;
@@ -94,25 +104,60 @@ fn each_state_has_its_step() {
         ),
         (
             "an emptied Secret: what is trusted stays so",
-            World { content: Content::Empty, bundles: hold(&[root(&a)]), ..World::agreed(Authorities::default()) },
+            World {
+                content: Content::Empty,
+                bundles: hold(&[root(&a)]),
+                ..World::agreed(Authorities::default())
+            },
             make(vec![root(&a)], Reason::First),
         ),
+        ("ours, and no authority in it", World::agreed(Authorities::default()), make(vec![], Reason::First)),
         (
-            "ours, and no authority in it",
-            World::agreed(Authorities::default()),
-            make(vec![], Reason::First),
+            "the first is published",
+            World { bundles: hold(&[]), ..World::agreed(first.clone()) },
+            Step::Publish(vec![root(&a)]),
         ),
-        ("the first is published", World { bundles: hold(&[]), ..World::agreed(first.clone()) }, Step::Publish(vec![root(&a)])),
         ("the first waits a moment", World::agreed(first.clone()), wait(FIRST_WAIT)),
-        ("the first is switched to soon", World { steady: FIRST_WAIT, ..World::agreed(first.clone()) }, Step::Switch),
+        (
+            "the first is switched to soon",
+            World { steady: FIRST_WAIT, ..World::agreed(first.clone()) },
+            Step::Switch,
+        ),
         (
             "the first does not wait for what may not be written",
+            World {
+                steady: FIRST_WAIT,
+                bundles: with(hold(&[root(&a)]), closed(&[])),
+                ..World::agreed(first.clone())
+            },
+            Step::Switch,
+        ),
+        (
+            "it waits for what cannot be read just now",
             World {
                 steady: FIRST_WAIT,
                 bundles: with(hold(&[root(&a)]), unknown()),
                 ..World::agreed(first.clone())
             },
-            Step::Switch,
+            Step::Blocked("no answer".to_owned()),
+        ),
+        (
+            "none is made while what is trusted is not known",
+            World {
+                content: Content::Empty,
+                bundles: with(hold(&[]), unknown()),
+                ..World::agreed(Authorities::default())
+            },
+            Step::Blocked("no answer".to_owned()),
+        ),
+        (
+            "what may not be written is trusted too",
+            World {
+                content: Content::Empty,
+                bundles: with(hold(&[]), closed(&[root(&c)])),
+                ..World::agreed(Authorities::default())
+            },
+            make(vec![root(&c)], Reason::First),
         ),
         (
             "after an emptied Secret it waits as others do",
@@ -125,12 +170,12 @@ fn each_state_has_its_step() {
             World { bundles: with(hold(&[root(&a)]), BundleState::Absent), ..World::agreed(one(&a)) },
             Step::Nothing,
         ),
+        ("nobody calls us", World { bundles: vec![], ..World::agreed(one(&a)) }, Step::Nothing),
         (
-            "nobody calls us",
-            World { bundles: vec![], ..World::agreed(one(&a)) },
-            Step::Nothing,
+            "somebody emptied a bundle",
+            World { bundles: hold(&[]), ..World::agreed(one(&a)) },
+            Step::Publish(vec![root(&a)]),
         ),
-        ("somebody emptied a bundle", World { bundles: hold(&[]), ..World::agreed(one(&a)) }, Step::Publish(vec![root(&a)])),
         (
             "somebody added to a bundle",
             World { bundles: hold(&[root(&a), root(&c)]), ..World::agreed(one(&a)) },
@@ -138,13 +183,28 @@ fn each_state_has_its_step() {
         ),
         (
             "one of two is wrong",
-            World { bundles: with(hold(&[root(&a)]), BundleState::Holds(vec![vec![root(&c)]])), ..World::agreed(one(&a)) },
+            World {
+                bundles: with(hold(&[root(&a)]), BundleState::Holds(vec![vec![root(&c)]])),
+                ..World::agreed(one(&a))
+            },
             Step::Publish(vec![root(&a)]),
         ),
-        ("long before the end", World { after: year * 4 / 5 - HOUR, ..World::agreed(one(&a)) }, Step::Nothing),
-        ("a fifth is left", World { after: year * 4 / 5 + HOUR, ..World::agreed(one(&a)) }, make(vec![], Reason::Ending)),
+        (
+            "long before the end",
+            World { after: year * 4 / 5 - HOUR, ..World::agreed(one(&a)) },
+            Step::Nothing,
+        ),
+        (
+            "a fifth is left",
+            World { after: year * 4 / 5 + HOUR, ..World::agreed(one(&a)) },
+            make(vec![], Reason::Ending),
+        ),
         ("it has ended", World { after: year + HOUR, ..World::agreed(one(&a)) }, make(vec![], Reason::Ended)),
-        ("the clock was set back", World { after: Duration::ZERO, ..World::agreed(one(&ending_at(year * 2))) }, Step::Nothing),
+        (
+            "the clock was set back",
+            World { after: Duration::ZERO, ..World::agreed(one(&ending_at(year * 2))) },
+            Step::Nothing,
+        ),
         ("asked for", World { rotate: Some("1"), ..World::agreed(one(&a)) }, make(vec![], Reason::Asked)),
         (
             "asked for, and done",
@@ -170,7 +230,11 @@ fn each_state_has_its_step() {
         ("they know", World { steady: MINUTE, ..World::agreed(two(&a, &b)) }, Step::Switch),
         (
             "one of them cannot be told",
-            World { steady: HOUR, bundles: with(hold(&two(&a, &b).bundle()), unknown()), ..World::agreed(two(&a, &b)) },
+            World {
+                steady: HOUR,
+                bundles: with(hold(&two(&a, &b).bundle()), closed(&[])),
+                ..World::agreed(two(&a, &b))
+            },
             Step::Blocked("get on x lacks".to_owned()),
         ),
         (
@@ -178,7 +242,7 @@ fn each_state_has_its_step() {
             World {
                 after: 2 * DAY,
                 steady: FIRST_WAIT,
-                bundles: with(hold(&two(&ended, &b).bundle()), unknown()),
+                bundles: with(hold(&two(&ended, &b).bundle()), closed(&[])),
                 ..World::agreed(two(&ended, &b))
             },
             Step::Switch,
@@ -189,7 +253,11 @@ fn each_state_has_its_step() {
             make(vec![], Reason::Ended),
         ),
         ("the former is trusted on", World::agreed(switched.clone()), tail(DAY + MINUTE)),
-        ("by what was seen", World { steady: HOUR, ..World::agreed(switched.clone()) }, tail(DAY + MINUTE - HOUR)),
+        (
+            "by what was seen",
+            World { steady: HOUR, ..World::agreed(switched.clone()) },
+            tail(DAY + MINUTE - HOUR),
+        ),
         ("and then no more", World { steady: DAY + MINUTE, ..World::agreed(switched.clone()) }, Step::Drop),
         (
             "a new leader believes the clock with an hour to spare",
@@ -201,7 +269,11 @@ fn each_state_has_its_step() {
             World { after: 3 * DAY, ..World::agreed(switched.clone()) },
             tail(MINUTE),
         ),
-        ("before it drops", World { after: 3 * DAY, steady: MINUTE, ..World::agreed(switched.clone()) }, Step::Drop),
+        (
+            "before it drops",
+            World { after: 3 * DAY, steady: MINUTE, ..World::agreed(switched.clone()) },
+            Step::Drop,
+        ),
         (
             "a switch in the future, by a clock that was wrong",
             World {
@@ -214,7 +286,11 @@ fn each_state_has_its_step() {
             "a former one that has ended is no use",
             World {
                 after: 2 * DAY,
-                ..World::agreed(Authorities { previous: vec![root(&ending_at(DAY))], switched: Some(now() + 2 * DAY), ..one(&b) })
+                ..World::agreed(Authorities {
+                    previous: vec![root(&ending_at(DAY))],
+                    switched: Some(now() + 2 * DAY),
+                    ..one(&b)
+                })
             },
             Step::Drop,
         ),

@@ -27,9 +27,12 @@ fn secret(authorities: &Authorities) -> Value {
 #[test]
 fn what_is_written_is_read_back() {
     let first = Authorities { next: Some(authority()), ..Authorities::default() };
-    for (rule, authorities) in
-        [("whole", whole()), ("the first", first), ("nothing", Authorities::default()), ("dropped", whole().dropped())]
-    {
+    for (rule, authorities) in [
+        ("whole", whole()),
+        ("the first", first),
+        ("nothing", Authorities::default()),
+        ("dropped", whole().dropped()),
+    ] {
         let written = secret(&authorities);
         assert_eq!(written["metadata"]["resourceVersion"], "3", "{rule}");
         assert_eq!(read(&written).unwrap(), Content::Ours(authorities), "{rule}");

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::calls::{Kind, name_of};
 use super::servers::Stopped;
 use super::{Ending, Job, Line};
+use crate::cli::calls::{Collection, name_of};
 use crate::cluster::lease_name;
 
 const STEP: &str = "leases";
@@ -12,7 +12,7 @@ const STEP: &str = "leases";
 const PARTS: [&str; 5] = ["balance", "certs", "hpa", "quota", "recommender"];
 
 pub(super) async fn delete(job: &Job, stopped: Stopped) -> Vec<Line> {
-    let kind = Kind {
+    let kind = Collection {
         group: "coordination.k8s.io",
         version: "v1",
         kind: "Lease",

@@ -6,14 +6,15 @@ use futures_util::{StreamExt as _, stream};
 use plimsoll_core::keys;
 use serde_json::{Map, Value, json};
 
-use super::calls::{Kind, name_of};
 use super::{Ending, Job, Line};
+use crate::cli::calls::{Collection, name_of};
 use crate::placement::publish::calls::MANAGER;
 
 const STEP: &str = "nodes";
 /// How many nodes are written at a time.
 const AT_ONCE: usize = 8;
-const NODES: Kind<'static> = Kind { group: "", version: "v1", kind: "Node", plural: "nodes", namespace: "" };
+const NODES: Collection<'static> =
+    Collection { group: "", version: "v1", kind: "Node", plural: "nodes", namespace: "" };
 
 pub(super) async fn clean(job: &Job) -> Vec<Line> {
     let line = |result, message: String| Line { step: STEP, object: "Nodes".to_owned(), result, message };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::calls::{Kind, is_ours};
 use super::{Ending, Job, Line};
+use crate::cli::calls::{Collection, is_ours};
 use crate::cluster::WriteError;
 
 const STEP: &str = "servers";
@@ -23,8 +23,13 @@ pub(super) enum Stopped {
 }
 
 pub(super) async fn stop(job: &Job) -> (Vec<Line>, Stopped) {
-    let kind =
-        Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments", namespace: &job.own };
+    let kind = Collection {
+        group: "apps",
+        version: "v1",
+        kind: "Deployment",
+        plural: "deployments",
+        namespace: &job.own,
+    };
     let line = |result, message: String| Line { step: STEP, object: kind.object(NAME), result, message };
     let (line, stopped) = match job.calls.get(kind, NAME).await {
         // They may run by another name, or elsewhere.
@@ -44,7 +49,7 @@ pub(super) async fn stop(job: &Job) -> (Vec<Line>, Stopped) {
     (vec![line], stopped)
 }
 
-async fn scale_down(job: &Job, kind: Kind<'_>) -> Result<(), String> {
+async fn scale_down(job: &Job, kind: Collection<'_>) -> Result<(), String> {
     let none = json!({"spec": {"replicas": 0}});
     job.calls.merge(kind, Some("scale"), NAME, &none).await.map_err(|error| error.to_string())?;
     let deadline = Instant::now() + job.wait;
@@ -64,7 +69,7 @@ async fn scale_down(job: &Job, kind: Kind<'_>) -> Result<(), String> {
 }
 
 async fn running(job: &Job) -> Result<usize, WriteError> {
-    let pods = Kind { group: "", version: "v1", kind: "Pod", plural: "pods", namespace: &job.own };
+    let pods = Collection { group: "", version: "v1", kind: "Pod", plural: "pods", namespace: &job.own };
     let pods = job.calls.list(pods, Some("app.kubernetes.io/name=plimsoll")).await?;
     let phase =
         |pod: &Value| pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
 //! Webhook configurations: while they are there without a server, what they fail closed for is blocked.
 
-use super::calls::{Kind, is_ours};
 use super::{Ending, Job, Line};
+use crate::cli::calls::{Collection, is_ours};
 
 const STEP: &str = "webhooks";
 /// The configurations of the base.
@@ -17,15 +17,20 @@ pub(super) async fn delete(job: &Job) -> Vec<Line> {
     let mut lines = Vec::new();
     for name in [job.quota_webhooks.as_str(), BASE] {
         for (kind, plural) in KINDS {
-            let kind =
-                Kind { group: "admissionregistration.k8s.io", version: "v1", kind, plural, namespace: "" };
+            let kind = Collection {
+                group: "admissionregistration.k8s.io",
+                version: "v1",
+                kind,
+                plural,
+                namespace: "",
+            };
             lines.push(one(job, kind, name).await);
         }
     }
     lines
 }
 
-async fn one(job: &Job, kind: Kind<'_>, name: &str) -> Line {
+async fn one(job: &Job, kind: Collection<'_>, name: &str) -> Line {
     let line = |result, message: String| Line { step: STEP, object: kind.object(name), result, message };
     let nothing = || line(Ending::Nothing, "not there".to_owned());
     let found = match job.calls.get(kind, name).await {

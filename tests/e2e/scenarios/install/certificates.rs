@@ -200,15 +200,11 @@ pub(in crate::scenarios) async fn replicas(world: &World) -> Result<()> {
         })
         .await?;
         own(3).await?;
-        let args = ["scale", "deployment/plimsoll", "--namespace", NAMESPACE, "--replicas=4"];
-        playground.kubectl(&args).await?;
-        playground.rolled_out().await?;
+        playground.release(&[&FAST[..], &["replicas=4"]].concat()).await?;
         own(4).await.context("with one that started later")
     }
     .await;
     let made = creates.stop(100).await;
-    // Back to what Helm wrote.
-    playground.kubectl(&["scale", "deployment/plimsoll", "--namespace", NAMESPACE, "--replicas=3"]).await?;
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} pods meanwhile", made?);
     Ok(())

@@ -1,17 +1,19 @@
-//! The calls of the steps.
+//! Calls of commands that change objects of a cluster, or try to.
 
 use std::time::Duration;
 
 use kube::Client;
 use kube::core::Request;
-use kube::core::params::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::core::params::{
+    DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
 use serde_json::Value;
 
 use crate::cluster::backoff::Backoff;
 use crate::cluster::{Call, WriteError, send};
 
 /// Who we are to the API server.
-const MANAGER: &str = "plimsoll-uninstall";
+const MANAGER: &str = "plimsoll-cli";
 /// How long one call may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// How often it is tried anew while the API server does not answer.
@@ -20,7 +22,7 @@ const PAGE: u32 = 500;
 
 /// A kind of objects, and where they are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind<'a> {
+pub(super) struct Collection<'a> {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
     pub(super) kind: &'static str,
@@ -29,7 +31,7 @@ pub(super) struct Kind<'a> {
     pub(super) namespace: &'a str,
 }
 
-impl Kind<'_> {
+impl Collection<'_> {
     fn request(&self) -> Request {
         let Self { group, version, plural, namespace, .. } = self;
         let root =
@@ -65,13 +67,17 @@ impl Calls {
     }
 
     /// An object, if it is there.
-    pub(super) async fn get(&self, kind: Kind<'_>, name: &str) -> Result<Option<Value>, WriteError> {
+    pub(super) async fn get(&self, kind: Collection<'_>, name: &str) -> Result<Option<Value>, WriteError> {
         let build = || kind.request().get(name, &GetParams::default());
         found(self.send(kind.call("get", name), build).await)
     }
 
     /// All objects with a label, or of the namespace; of those of the cluster only their metadata.
-    pub(super) async fn list(&self, kind: Kind<'_>, labels: Option<&str>) -> Result<Vec<Value>, WriteError> {
+    pub(super) async fn list(
+        &self,
+        kind: Collection<'_>,
+        labels: Option<&str>,
+    ) -> Result<Vec<Value>, WriteError> {
         let mut page =
             ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE);
         let mut all = Vec::new();
@@ -95,7 +101,7 @@ impl Calls {
     }
 
     /// Deletes this object, not another one that has its name by now. Whether it was there.
-    pub(super) async fn delete(&self, kind: Kind<'_>, object: &Value) -> Result<bool, WriteError> {
+    pub(super) async fn delete(&self, kind: Collection<'_>, object: &Value) -> Result<bool, WriteError> {
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
         let preconditions = uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None });
         let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
@@ -104,10 +110,18 @@ impl Calls {
         found(self.send(kind.call("delete", name), build).await).map(|gone| gone.is_some())
     }
 
+    /// What an object would become if it were created.
+    pub(super) async fn create_dry(&self, kind: Collection<'_>, object: &Value) -> Result<Value, WriteError> {
+        let parameters = PostParams { dry_run: true, field_manager: Some(MANAGER.to_owned()) };
+        let body = object.to_string().into_bytes();
+        let build = || kind.request().create(&parameters, body.clone());
+        self.send(kind.call("create", name_of(object)), build).await
+    }
+
     /// Merges into an object, or into a subresource of it. Whether it was there.
     pub(super) async fn merge(
         &self,
-        kind: Kind<'_>,
+        kind: Collection<'_>,
         subresource: Option<&'static str>,
         name: &str,
         patch: &Value,

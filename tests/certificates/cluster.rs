@@ -1,0 +1,368 @@
+//! From an empty Secret to a rotation, and all that can be wrong on the way.
+
+use std::time::Duration;
+
+use http::Method;
+use jiff::{SignedDuration, Timestamp};
+use plimsoll::certificates::Authority;
+use plimsoll::server::ClientAuth;
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::{Value, json};
+
+use super::support::{Connection, client, client_with, test_clock, until};
+use super::world::{
+    API_SERVICE, Cluster, Leader, MUTATING, Replica, SECRET, TIMING, VALIDATING, certificates_in, metric,
+};
+
+const FIRST: &str = "/webhooks/0/clientConfig/caBundle";
+
+/// One call as the API server makes it; the serial number of who answered.
+async fn call(cluster: &Cluster, replica: &Replica) -> Result<String, String> {
+    let config = client(&cluster.trusted());
+    let opened = Connection::open(replica.server.address, config).await;
+    let mut connection = opened.map_err(|error| error.to_string())?;
+    assert_eq!(connection.call("/mutate", "{}").await.status, 200);
+    Ok(connection.peer_serial())
+}
+
+#[tokio::test]
+async fn from_an_empty_secret_to_replicas_that_are_trusted() {
+    let cluster = Cluster::installed();
+    let before = cluster.api.object(MUTATING).unwrap();
+    let replicas = [Replica::start(&cluster).await, Replica::start(&cluster).await];
+    for replica in &replicas {
+        until("it says what it waits for", || replica.said().contains("plimsoll-certs")).await;
+        let missing = replica.readiness.missing();
+        assert!(
+            missing[0].1.starts_with("there is no certificate yet: Secret plimsoll-ca is empty"),
+            "{missing:?}"
+        );
+        assert!(call(&cluster, replica).await.is_err());
+        assert_eq!(replica.server.metric("plimsoll_degraded{reason=\"self_managed_certificates\"}"), 1);
+    }
+
+    let leader = Leader::start(&cluster);
+    for replica in &replicas {
+        until("ready", || replica.readiness.is_ready()).await;
+        assert_eq!(replica.server.metric("plimsoll_degraded{reason=\"self_managed_certificates\"}"), 0);
+    }
+    let serials = [call(&cluster, &replicas[0]).await.unwrap(), call(&cluster, &replicas[1]).await.unwrap()];
+    assert_ne!(serials[0], serials[1], "each has a certificate of its own");
+    let trusted = cluster.trusted();
+    assert_eq!(Some(&trusted), cluster.value("ca.crt").as_ref());
+    for (path, pointer) in [
+        (MUTATING, "/webhooks/2/clientConfig/caBundle"),
+        (VALIDATING, FIRST),
+        (API_SERVICE, "/spec/caBundle"),
+    ] {
+        assert_eq!(cluster.bundle(path, pointer), trusted, "{path} {pointer}");
+    }
+    let after = cluster.api.object(MUTATING).unwrap();
+    assert_eq!(after["webhooks"][1], before["webhooks"][1], "what is not ours stays");
+    let keys: Vec<_> = cluster.data().as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["ca.crt", "ca.key", "format", "switched"]);
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}"),
+        1
+    );
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"switch\",result=\"success\"}"),
+        1
+    );
+    assert_eq!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"success\"}"), 3);
+    let not_after = Authority::from_pem(&trusted, &cluster.value("ca.key").unwrap()).unwrap();
+    let not_after = not_after.root().not_after().as_second();
+    assert_eq!(replicas[0].server.metric("plimsoll_certificate_authority_not_after_seconds"), not_after);
+
+    // Only the verbs that are granted, on the names that are granted.
+    let named = [SECRET, MUTATING, VALIDATING, API_SERVICE];
+    for seen in cluster.api.seen() {
+        let known = named.contains(&seen.path.as_str()) || seen.path.ends_with("/plimsoll-quota");
+        assert!(known, "{} {}", seen.method, seen.path);
+        let verbs =
+            if seen.path == SECRET { [Method::GET, Method::PUT] } else { [Method::GET, Method::PATCH] };
+        assert!(verbs.contains(&seen.method), "{} {}", seen.method, seen.path);
+    }
+    leader.stop().await;
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_rotation_costs_no_call() {
+    let cluster = Cluster::installed();
+    let replica = Replica::start(&cluster).await;
+    let leader = Leader::start(&cluster);
+    until("ready", || replica.readiness.is_ready()).await;
+    let old = cluster.value("ca.crt").unwrap();
+
+    let mut secret = cluster.api.object(SECRET).unwrap();
+    secret["metadata"]["annotations"] = json!({"plimsoll.dev/rotate": "today"});
+    cluster.api.put(SECRET, secret);
+    let (mut calls, mut most, mut serials) = (0, 0, std::collections::BTreeSet::new());
+    let start = std::time::Instant::now();
+    loop {
+        // As an API server that has heard of nothing for a while.
+        let heard = cluster.trusted();
+        tokio::time::sleep(TIMING.publish_for / 6).await;
+        let mut connection = Connection::open(replica.server.address, client(&heard)).await.unwrap();
+        assert_eq!(connection.call("/mutate", "{}").await.status, 200);
+        serials.insert(connection.peer_serial());
+        calls += 1;
+        most = most.max(certificates_in(&heard));
+        if most == 2 && certificates_in(&heard) == 1 {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "after {calls} calls: {}", leader.said());
+    }
+    assert_ne!(cluster.trusted(), old);
+    assert_eq!(cluster.value("rotated").as_deref(), Some("today"));
+    assert!(start.elapsed() >= TIMING.certificate_lifetime, "certificates of the old one had not ended");
+    assert!(serials.len() >= 2 && calls >= 20, "{} certificates, {calls} calls", serials.len());
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"drop\",result=\"success\"}"),
+        1
+    );
+    assert_eq!(
+        leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}"),
+        2
+    );
+    leader.stop().await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_used_is_told_and_never_overwritten() {
+    let cluster = Cluster::installed();
+    let replica = Replica::start(&cluster).await;
+    let leader = Leader::start(&cluster);
+    until("ready", || replica.readiness.is_ready()).await;
+    let whole = cluster.data();
+    let without_key = {
+        let mut data = whole.clone();
+        data.as_object_mut().unwrap().remove("ca.key");
+        data
+    };
+    let foreign = json!({"tls.crt": "eA==", "tls.key": "eA=="});
+    for (rule, data, expected) in [
+        ("foreign", foreign, "holds tls.crt, tls.key, which Plimsoll did not write"),
+        ("a key was deleted", without_key, "half-written: it has ca.crt and no ca.key"),
+        ("garbage", json!({"format": "%"}), "format: is not base64"),
+    ] {
+        cluster.put_secret(data.clone());
+        until(rule, || replica.said().contains(expected) && leader.said().contains(expected)).await;
+        assert_eq!(cluster.data(), data, "{rule}: it stays as it is");
+        assert!(call(&cluster, &replica).await.is_ok(), "{rule}: the last certificate is served on");
+        cluster.put_secret(whole.clone());
+        until("mended", || !replica.said().contains(expected) && !leader.said().contains(expected)).await;
+    }
+
+    cluster.api.remove(SECRET);
+    let expected = "Secret plimsoll-ca is not there in namespace plimsoll-system";
+    until("deleted", || replica.said().contains(expected) && leader.said().contains(expected)).await;
+    assert!(replica.said().contains("kubectl -n plimsoll-system create secret generic plimsoll-ca"));
+    assert_eq!(leader.metric("plimsoll_degraded{reason=\"certificate_authority\"}"), 1);
+    assert!(call(&cluster, &replica).await.is_ok());
+
+    // As the message says. Both authorities are trusted, so that nothing fails.
+    cluster.put_secret(Value::Null);
+    until("a new authority", || certificates_in(&cluster.trusted()) == 2).await;
+    let old = cluster.value("previous.crt").unwrap();
+    assert_eq!(whole["ca.crt"], cluster.data()["previous.crt"], "{old}");
+    until("it is in force", || cluster.value("ca.crt").is_some()).await;
+    assert!(call(&cluster, &replica).await.is_ok());
+    leader.stop().await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn rights_that_are_missing_are_named() {
+    let rows = [
+        ("GET", "secrets/", "grant get on secrets to"),
+        ("PUT", "secrets/", "grant update on secrets to"),
+        ("GET", "/mutating", "grant get on mutatingwebhookconfigurations.admissionregistration.k8s.io to"),
+        (
+            "PATCH",
+            "/validating",
+            "grant patch on validatingwebhookconfigurations.admissionregistration.k8s.io to",
+        ),
+        ("PATCH", "apiservices/", "grant patch on apiservices.apiregistration.k8s.io to"),
+    ];
+    for (verb, path, expected) in rows {
+        let cluster = Cluster::installed();
+        cluster.forbid(verb, path);
+        let leader = Leader::start(&cluster);
+        until(expected, || leader.said().contains(expected)).await;
+        let name = if path == "secrets/" { "plimsoll-system/plimsoll-ca" } else { "plimsoll" };
+        assert!(leader.said().contains(name) && leader.said().contains("Degraded"), "{}", leader.said());
+        if verb == "PATCH" {
+            assert!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"failure\"}") > 0);
+        }
+        if path != "secrets/" {
+            // At the first start what can be told to is told.
+            until("the others", || cluster.value("ca.crt").is_some()).await;
+        }
+        cluster.allow_all();
+        if verb == "GET" || path == "secrets/" {
+            until("mended", || !leader.said().contains("grant")).await;
+        }
+        leader.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_rotation_waits_for_who_cannot_be_told() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    cluster.forbid("GET", "/validating");
+    let mut secret = cluster.api.object(SECRET).unwrap();
+    secret["metadata"]["annotations"] = json!({"plimsoll.dev/rotate": "1"});
+    cluster.api.put(SECRET, secret);
+    until("blocked", || leader.said().contains("the new authority waits until it is published everywhere"))
+        .await;
+    tokio::time::sleep(TIMING.publish_for * 2).await;
+    assert!(cluster.value("next.crt").is_some(), "it is not in force");
+    cluster.allow_all();
+    until("it goes on", || cluster.value("previous.crt").is_some()).await;
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_calls_us() {
+    let cluster = Cluster::installed();
+    for path in [MUTATING, API_SERVICE] {
+        cluster.api.remove(path);
+    }
+    let leader = Leader::start(&cluster);
+    until("one is enough", || cluster.value("ca.crt").is_some()).await;
+    assert!(!leader.said().contains("neither"), "{}", leader.said());
+    cluster.api.remove(VALIDATING);
+    let expected = "neither MutatingWebhookConfiguration plimsoll nor ValidatingWebhookConfiguration plimsoll names \
+                    Service plimsoll-system/plimsoll";
+    until("both are absent", || leader.said().contains(expected)).await;
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn what_somebody_edits_is_mended() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    let trusted = cluster.trusted();
+    for value in [json!(null), json!("Z2FyYmFnZQ=="), json!("%")] {
+        let mut object = cluster.api.object(MUTATING).unwrap();
+        object["webhooks"][0]["clientConfig"]["caBundle"] = value;
+        cluster.api.put(MUTATING, object);
+        let written = || cluster.api.object(MUTATING).unwrap();
+        until("mended", || {
+            let text =
+                written()["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().len();
+            text > 100
+        })
+        .await;
+        assert_eq!(cluster.trusted(), trusted);
+    }
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn two_leaders_at_once_make_one_authority() {
+    let cluster = Cluster::installed();
+    let leaders = [Leader::start(&cluster), Leader::start(&cluster)];
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    until("all agree", || Some(cluster.trusted()) == cluster.value("ca.crt")).await;
+    let made: i64 = leaders
+        .iter()
+        .map(|leader| {
+            leader.metric("plimsoll_certificate_authority_rotations_total{step=\"make\",result=\"success\"}")
+        })
+        .sum();
+    assert_eq!(made, 1);
+    for leader in leaders {
+        leader.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_cannot_read_serves_to_the_end_and_no_longer() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    let (clock, now) = test_clock(Timestamp::now());
+    let replica = Replica::start_with(&cluster, clock, ClientAuth::None, None).await;
+    until("ready", || replica.readiness.is_ready()).await;
+    let first = call(&cluster, &replica).await.unwrap();
+
+    *now.lock().unwrap() += SignedDuration::from_secs(2);
+    until("renewed by the clock", || replica.server.store.serial() != first).await;
+    cluster.forbid("GET", "secrets/");
+    let second = replica.server.store.serial();
+    until("degraded", || replica.said().contains("grant get on secrets")).await;
+    assert!(replica.readiness.is_ready(), "its certificate is good for a while");
+    assert!(call(&cluster, &replica).await.is_ok());
+    *now.lock().unwrap() += SignedDuration::from_secs(4);
+    until("not ready", || !replica.readiness.is_ready()).await;
+    let missing = replica.readiness.missing();
+    assert!(
+        missing[0].1.contains("expired at") && missing[0].1.contains("grant get on secrets"),
+        "{missing:?}"
+    );
+    assert_eq!(replica.server.store.serial(), second, "nothing is signed with what may be out of date");
+
+    cluster.allow_all();
+    until("ready again", || replica.readiness.is_ready()).await;
+    assert_eq!(metric(&replica.server.metrics, "plimsoll_degraded{reason=\"self_managed_certificates\"}"), 0);
+    leader.stop().await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn an_authority_that_ended_while_nobody_looked_is_replaced() {
+    let cluster = Cluster::installed();
+    let (clock, now) = test_clock(Timestamp::now());
+    let leader = Leader::start_with(&cluster, clock);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    let old = cluster.value("ca.crt");
+    *now.lock().unwrap() += SignedDuration::from_hours(24);
+    until("another", || cluster.value("ca.crt") != old && cluster.value("next.crt").is_none()).await;
+    until("trusted", || Some(cluster.trusted()) == cluster.value("ca.crt")).await;
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn clients_may_be_asked_for_certificates() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    let callers = Authority::make("callers", Duration::from_secs(3600), Timestamp::now()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ca.crt");
+    std::fs::write(&file, callers.root().pem()).unwrap();
+    let clock = plimsoll::server::tls::wall_clock();
+    let replica = Replica::start_with(&cluster, clock, ClientAuth::Required, Some(file.clone())).await;
+    until("ready", || replica.readiness.is_ready()).await;
+    let issuer = rcgen::Issuer::from_ca_cert_pem(
+        &callers.root().pem(),
+        KeyPair::from_pem(&callers.key_pem()).unwrap(),
+    )
+    .unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(["caller".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+    let config = client_with(&cluster.trusted(), &certificate, &key.serialize_pem());
+    let mut shown = Connection::open(replica.server.address, config).await.unwrap();
+    assert_eq!(shown.call("/mutate", "{}").await.status, 200);
+    let bare = Connection::open(replica.server.address, client(&cluster.trusted())).await;
+    if let Ok(mut bare) = bare {
+        bare.post("/mutate", "{}").await;
+        assert!(bare.try_response().await.is_none(), "it showed no certificate");
+    }
+
+    let serial = replica.server.store.serial();
+    let others = Authority::make("others", Duration::from_secs(3600), Timestamp::now()).unwrap();
+    std::fs::write(&file, others.root().pem()).unwrap();
+    until("the new authorities count", || replica.server.store.serial() != serial).await;
+    leader.stop().await;
+    replica.stop().await;
+}

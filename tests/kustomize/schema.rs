@@ -1,0 +1,83 @@
+//! Wrong values are refused, with the path of what is wrong.
+
+use crate::rendered::chart;
+
+#[test]
+fn wrong_values_are_refused() {
+    for (rule, values, said) in [
+        ("a value that there is not", "replica: 3", "additional properties 'replica' not allowed"),
+        ("one level down", "quota: {on: true}", "/quota'"),
+        ("a text for a flag", "quota: {enabled: 'yes'}", "/quota/enabled'"),
+        ("no server", "replicas: 0", "/replicas'"),
+        ("half a server", "replicas: 1.5", "/replicas'"),
+        ("a word that is none", "certificates: {source: SelfManaged}", "/certificates/source'"),
+        ("a word of Kubernetes that is none", "image: {pullPolicy: always}", "/image/pullPolicy'"),
+        ("a tag with a blank", "image: {tag: 'v 1'}", "/image/tag'"),
+        ("a tag in the repository", "image: {repository: 'a/b:1'}", "/image/repository'"),
+        ("half a digest", "image: {digest: 'sha256:12'}", "/image/digest'"),
+        ("a Secret without a name", "imagePullSecrets: [{}]", "/imagePullSecrets/0'"),
+        ("a name in upper case", "certificates: {secretName: TLS}", "/certificates/secretName'"),
+        (
+            "a namespace with a dot",
+            "networkPolicy: {monitoringNamespace: a.b}",
+            "/networkPolicy/monitoringNamespace'",
+        ),
+        ("a port that is none", "networkPolicy: {prometheus: {port: 0}}", "/networkPolicy/prometheus/port'"),
+        ("an address without a scheme", "prometheus: {address: 'prometheus:9090'}", "/prometheus/address'"),
+        ("a source that is none", "recommender: {source: prometheus}", "/recommender/source'"),
+        (
+            "a percentage above all",
+            "podDisruptionBudget: {minAvailable: 200%}",
+            "/podDisruptionBudget/minAvailable'",
+        ),
+        ("a spread that is none", "topologySpread: {nodes: Always}", "/topologySpread/nodes'"),
+        ("not a quantity", "resources: {limits: {memory: 256MB}}", "/resources/limits/memory'"),
+        ("a negative quantity", "resources: {requests: {cpu: -1}}", "/resources/requests/cpu'"),
+        ("a key that is no label's", "podLabels: {'a b': c}", "/podLabels'"),
+        (
+            "the label that is ours",
+            "podLabels: {app.kubernetes.io/name: x}",
+            "/podLabels/app.kubernetes.io~1name'",
+        ),
+        ("a number for a label", "nodeSelector: {a: 1}", "/nodeSelector/a'"),
+        ("a map for a list", "tolerations: {key: a}", "/tolerations'"),
+        (
+            "a path that is none",
+            "extraVolumeMounts: [{name: a, mountPath: b}]",
+            "/extraVolumeMounts/0/mountPath'",
+        ),
+        ("no time at all", "uninstall: {timeoutSeconds: 0}", "/uninstall/timeoutSeconds'"),
+        (
+            "an interval without a unit",
+            "monitoring: {serviceMonitor: {interval: '30'}}",
+            "/monitoring/serviceMonitor/interval'",
+        ),
+        ("a text for the configuration", "config: 'log: {}'", "/config'"),
+    ] {
+        let error = chart(values).expect_err(rule);
+        assert!(error.contains(said), "{rule}: {said:?} is not in {error}");
+    }
+}
+
+/// What the schema cannot say is said by the chart.
+#[test]
+fn values_that_do_not_fit_together_are_refused() {
+    for (rule, values, said) in [
+        ("Prometheus is nowhere", "recommender: {source: Prometheus}", "set prometheus.address"),
+        ("nor for placement", "placement: {enabled: true}", "or placement.source to MetricsServer"),
+        ("a part of placement", "extender: {enabled: true}", "set placement.enabled to true too"),
+        (
+            "a part of placement",
+            "balance: {enabled: true}",
+            "balance.enabled is true: it is a part of placement",
+        ),
+        (
+            "a part of autoscalers",
+            "{hpa: {enabled: false}, hpaShim: {enabled: true}}",
+            "set hpa.enabled to true too",
+        ),
+    ] {
+        let error = chart(values).expect_err(rule);
+        assert!(error.contains(said), "{rule}: {said:?} is not in {error}");
+    }
+}

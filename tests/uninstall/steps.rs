@@ -1,0 +1,277 @@
+//! Step by step: what is ours goes, what is not stays.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::Run;
+use crate::api::{Api, Seen, hpa_path, status};
+use crate::objects::{average_value, hpa, record, utilization};
+use crate::rights::{CLUSTER, OWN};
+
+const OURS: &str = "/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases";
+const KINDS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+
+fn webhook(kind: &str, name: &str) -> String {
+    format!("/apis/admissionregistration.k8s.io/v1/{kind}/{name}")
+}
+
+fn api_service(name: &str) -> String {
+    format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
+}
+
+fn pod(name: &str) -> String {
+    format!("/api/v1/namespaces/plimsoll-system/pods/{name}")
+}
+
+fn named(name: &str) -> Value {
+    json!({"metadata": {"name": name, "uid": format!("uid-of-{name}"), "labels": {"app.kubernetes.io/name": "plimsoll"}}})
+}
+
+fn own(name: &str) -> Value {
+    let mut object = named(name);
+    object["metadata"]["namespace"] = json!("plimsoll-system");
+    object
+}
+
+/// What `plimsoll hpa apiservice install metrics` makes of metrics-server's.
+fn taken_over() -> Value {
+    let spec = json!({"service": {"namespace": "kube-system", "name": "metrics-server", "port": 443}, "group": "metrics.k8s.io", "version": "v1beta1"});
+    let mut object = json!({
+        "metadata": {
+            "name": "v1beta1.metrics.k8s.io", "uid": "m",
+            "annotations": {"plimsoll.dev/apiservice-original": json!({"spec": spec}).to_string()},
+        },
+        "spec": spec,
+    });
+    object["spec"]["service"] = json!({"namespace": "plimsoll-system", "name": "plimsoll", "port": 8445});
+    object
+}
+
+/// Of 80 % of ten pods with 1000m each.
+fn converted(name: &str) -> Value {
+    hpa(name, &[average_value("800m")], Some(&record()))
+}
+
+/// A cluster with everything that the manifests, the commands and the server make.
+fn installed() -> Api {
+    let api = Api::start(false);
+    for kind in KINDS {
+        for name in ["plimsoll", "plimsoll-quota"] {
+            api.put(&webhook(kind, name), named(name));
+        }
+    }
+    api.put(&api_service("v1beta1.metrics.k8s.io"), taken_over());
+    let mut made = taken_over();
+    made["metadata"] = json!({"name": "v1beta1.external.metrics.k8s.io", "uid": "e"});
+    api.put(&api_service("v1beta1.external.metrics.k8s.io"), made);
+    api.put(OURS, own("plimsoll"));
+    api.put(&pod("plimsoll-1"), own("plimsoll-1"));
+    for name in ["plimsoll-hpa", "plimsoll-recommender-1", "plimsoll-scheduler"] {
+        let mut lease = own(name);
+        lease["spec"] = json!({"holderIdentity": "somebody", "leaseDurationSeconds": 1});
+        api.put(&format!("{LEASES}/{name}"), lease);
+    }
+    for (name, labels) in
+        [("a", json!({"plimsoll.dev/load-class": "hot", "zone": "z"})), ("b", json!({"zone": "z"}))]
+    {
+        api.put(&format!("/api/v1/nodes/{name}"), json!({"metadata": {"name": name, "labels": labels}}));
+    }
+    api
+}
+
+/// Result and message by object.
+fn told(run: &Run) -> Value {
+    let objects = run.json()["objects"].as_array().unwrap().clone();
+    objects
+        .iter()
+        .map(|line| (line["object"].as_str().unwrap().to_owned(), json!([line["result"], line["message"]])))
+        .collect()
+}
+
+#[test]
+fn everything_of_ours_goes() {
+    let api = installed();
+    let run = api.run("uninstall");
+    assert_eq!(run.code, 0, "{run:?}");
+    let lines: Vec<_> = run.out.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "webhooks     ValidatingWebhookConfiguration plimsoll-quota: deleted",
+            "webhooks     MutatingWebhookConfiguration plimsoll-quota: deleted",
+            "webhooks     ValidatingWebhookConfiguration plimsoll: deleted",
+            "webhooks     MutatingWebhookConfiguration plimsoll: deleted",
+            "apiservices  APIService v1beta1.metrics.k8s.io: given back",
+            "apiservices  APIService v1beta1.custom.metrics.k8s.io: not there",
+            "apiservices  APIService v1beta2.custom.metrics.k8s.io: not there",
+            "apiservices  APIService v1beta1.external.metrics.k8s.io: deleted",
+            "servers      Deployment plimsoll-system/plimsoll: stopped",
+            "autoscalers  HorizontalPodAutoscalers: none carries a record of ours",
+            "nodes        Node a: freed of our labels and annotations",
+            "leases       Lease plimsoll-system/plimsoll-hpa: deleted",
+            "leases       Lease plimsoll-system/plimsoll-recommender-1: deleted",
+            "",
+            "Uninstall: 10 done",
+        ],
+    );
+    let back = api.get(&api_service("v1beta1.metrics.k8s.io"));
+    assert_eq!(back["spec"]["service"]["name"], "metrics-server");
+    assert_eq!(api.get(OURS)["spec"]["replicas"], 0);
+    assert_eq!(api.get("/api/v1/nodes/a")["metadata"]["labels"], json!({"zone": "z"}));
+    api.get(&format!("{LEASES}/plimsoll-scheduler"));
+    let deletions: Vec<_> = api.writes().into_iter().filter(|write| write.method == Method::DELETE).collect();
+    for deletion in &deletions {
+        assert!(
+            deletion.body["preconditions"]["uid"].is_string(),
+            "what was looked at, and nothing else: {deletion:?}"
+        );
+    }
+    let writes = api.writes().len();
+    let again = api.run("uninstall");
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.out.ends_with("\nUninstall: 1 done\n"), "it is stopped again: {}", again.out);
+    assert_eq!(api.writes().len(), writes + 1);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let api = installed();
+    let before = api.get(OURS);
+    let run = api.run("uninstall --dry-run -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    let summary = run.json()["summary"].clone();
+    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(10), &json!(0)), "{run:?}");
+    let is_dry = |write: &Seen| write.query.contains_key("dryRun") || write.body["dryRun"] == json!(["All"]);
+    assert!(api.writes().iter().all(is_dry), "{:?}", api.writes());
+    assert_eq!(api.get(OURS), before);
+}
+
+#[test]
+fn what_is_not_ours_is_left() {
+    let api = installed();
+    let strange = json!({"metadata": {"name": "plimsoll", "labels": {"app.kubernetes.io/name": "other"}}});
+    api.put(&webhook(KINDS[0], "plimsoll"), strange.clone());
+    api.put(OURS, strange);
+    let mut theirs = taken_over();
+    theirs["spec"]["service"] = json!({"namespace": "kube-system", "name": "metrics-server"});
+    theirs["metadata"] = json!({"name": "v1beta1.metrics.k8s.io"});
+    api.put(&api_service("v1beta1.metrics.k8s.io"), theirs.clone());
+    let run = api.run("uninstall -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    let told = told(&run);
+    let left =
+        json!(["left", "left, since it is not ours: it has no label app.kubernetes.io/name: plimsoll"]);
+    assert_eq!(told["MutatingWebhookConfiguration plimsoll"], left);
+    assert_eq!(told["Deployment plimsoll-system/plimsoll"], left);
+    assert_eq!(told["APIService v1beta1.metrics.k8s.io"][0], "nothing", "{told}");
+    assert_eq!(told["Lease plimsoll-system/plimsoll-hpa"][0], "left", "a server may still run: {told}");
+    api.get(&webhook(KINDS[0], "plimsoll"));
+    assert_eq!(api.get(&api_service("v1beta1.metrics.k8s.io"))["spec"], theirs["spec"]);
+}
+
+#[test]
+fn a_step_that_fails_does_not_stop_the_others() {
+    let api = installed();
+    api.meddle(|_, _| Some(status(403, "Forbidden", "cannot get")));
+    api.put(&pod("plimsoll-stuck"), own("plimsoll-stuck"));
+    let run = api.run("uninstall --wait 0s -o json");
+    assert_eq!(run.code, 3, "{run:?}");
+    let told = told(&run);
+    let refused = &told["ValidatingWebhookConfiguration plimsoll-quota"];
+    assert_eq!(refused[0], "failed");
+    let grant =
+        "grant get on validatingwebhookconfigurations.admissionregistration.k8s.io to the service account";
+    assert!(refused[1].as_str().unwrap().ends_with(grant), "{refused}");
+    let servers = &told["Deployment plimsoll-system/plimsoll"];
+    assert_eq!(servers[0], "failed");
+    assert!(servers[1].as_str().unwrap().starts_with("1 of its pods still run"), "{servers}");
+    assert_eq!(told["Node a"][0], "done");
+    assert_eq!(told["MutatingWebhookConfiguration plimsoll"][0], "done");
+    assert_eq!(told["Lease plimsoll-system/plimsoll-hpa"][0], "left", "{told}");
+    assert_eq!(api.run("uninstall --wait 0s").code, 3);
+    api.remove(&pod("plimsoll-stuck"));
+    let again = api.run("uninstall -o json");
+    assert_eq!(again.code, 0, "{again:?}");
+}
+
+#[test]
+fn autoscalers_get_back_their_targets() {
+    let api = installed();
+    api.put(&hpa_path("web"), converted("web"));
+    let run = api.run("uninstall -o json");
+    assert_eq!(
+        (run.code, &told(&run)["HorizontalPodAutoscaler shop/web"]),
+        (0, &json!(["done", "restored"])),
+        "{run:?}"
+    );
+    let restored = api.get(&hpa_path("web"));
+    assert_eq!(restored["spec"]["metrics"], json!([utilization(80)]));
+    let lease = |seen: &&Seen| {
+        seen.path.starts_with(LEASES) && seen.method != Method::GET && seen.method != Method::DELETE
+    };
+    assert_eq!(api.seen().iter().filter(lease).count(), 0, "no server runs that would have to stand still");
+}
+
+/// What cannot be put back is told, and is no success.
+#[test]
+fn an_autoscaler_whose_record_is_not_readable() {
+    let api = installed();
+    let mut broken = converted("web");
+    broken["metadata"]["annotations"]["plimsoll.dev/hpa-original"] = json!("?");
+    api.put(&hpa_path("web"), broken);
+    let run = api.run("uninstall -o json");
+    assert_eq!(run.code, 1, "{run:?}");
+    assert_eq!(told(&run)["HorizontalPodAutoscaler shop/web"][0], "notRestored");
+}
+
+/// Its role in the chart grants what it calls, and nothing else.
+#[test]
+fn it_calls_what_it_may() {
+    let mut called = BTreeSet::new();
+    let api = installed();
+    api.put(&hpa_path("web"), converted("web"));
+    // With servers that stop; with servers that cannot be found, whose lease is taken; and where there is no lease to take.
+    let everything = || {
+        api.put(&hpa_path("web"), converted("web"));
+        api.run("uninstall");
+    };
+    everything();
+    api.remove(OURS);
+    everything();
+    everything();
+    called.extend(api.seen().iter().map(call));
+    let granted: BTreeSet<_> = CLUSTER
+        .iter()
+        .chain(OWN)
+        .flat_map(|(group, resource, verbs, _)| {
+            verbs.iter().map(move |verb| format!("{verb} {group}/{resource}"))
+        })
+        .collect();
+    let too_much: Vec<_> = called.difference(&granted).collect();
+    assert!(too_much.is_empty(), "it may not: {too_much:?}");
+    let in_vain: Vec<_> = granted.difference(&called).collect();
+    assert!(in_vain.is_empty(), "never called: {in_vain:?}");
+}
+
+/// A request as RBAC sees it: verb, group, resource and subresource.
+fn call(seen: &Seen) -> String {
+    let path: Vec<_> = seen.path.trim_start_matches('/').split('/').collect();
+    let (group, rest) = if path[0] == "api" { ("", &path[2..]) } else { (path[1], &path[3..]) };
+    let rest = if rest[0] == "namespaces" { &rest[2..] } else { rest };
+    let resource = match rest {
+        [resource, _, sub] => format!("{resource}/{sub}"),
+        _ => rest[0].to_owned(),
+    };
+    let verb = match (seen.method.as_str(), rest.len()) {
+        ("GET", 1) => "list",
+        ("GET", _) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        _ => "delete",
+    };
+    format!("{verb} {group}/{resource}")
+}
