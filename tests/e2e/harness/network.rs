@@ -125,7 +125,9 @@ async fn asked_for(client: &mut UnixStream) -> Result<SocketAddr> {
     let head = String::from_utf8_lossy(&head);
     let mut words = head.split_whitespace();
     ensure!(words.next() == Some("CONNECT"), "not CONNECT: {head:?}");
-    words.next().context("no address")?.parse().with_context(|| format!("no address: {head:?}"))
+    // A Service of type ExternalName.
+    let address = words.next().context("no address")?.replace("localhost", "127.0.0.1");
+    address.parse().with_context(|| format!("no address: {head:?}"))
 }
 
 impl Shared {

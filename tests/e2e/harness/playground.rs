@@ -106,12 +106,6 @@ impl Playground {
         .await
     }
 
-    /// `kubectl apply -k FOLDER`, until the Deployment is rolled out.
-    pub(crate) async fn apply(&self, folder: &str) -> Result<()> {
-        self.kustomize("apply", folder).await?;
-        self.rolled_out().await
-    }
-
     /// `kubectl VERB -k FOLDER`.
     pub(crate) async fn kustomize(&self, verb: &str, folder: &str) -> Result<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);

@@ -100,6 +100,6 @@ pub(crate) fn all() -> Vec<Scenario> {
         install_helm: defaults, second_release, upgrade;
         install_certificates: rotation, replicas, right_taken_away;
         install_helm: uninstall;
-        install_overlays: cert_manager;
+        install_overlays: self_managed, cert_manager, ha, fail_closed, quota, hpa_shim, placement;
     }
 }

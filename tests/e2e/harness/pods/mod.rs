@@ -8,13 +8,13 @@
 mod container;
 mod volumes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -50,6 +50,8 @@ struct Shared {
     admin: Value,
     dir: PathBuf,
     next: AtomicU16,
+    /// What containers are told beside what their pods say.
+    more: Mutex<BTreeMap<String, String>>,
     /// Pods whose process is to die.
     doomed: Mutex<BTreeSet<String>>,
 }
@@ -70,6 +72,7 @@ impl Pods {
             admin: serde_json::from_str(&admin)?,
             dir: dir.to_owned(),
             next: AtomicU16::new(1),
+            more: Mutex::default(),
             doomed: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
@@ -80,6 +83,16 @@ impl Pods {
     /// The process of this pod dies at once, as in a crash; the container is started again.
     pub(crate) fn crash(&self, pod: &str) {
         self.shared.doomed().insert(pod.to_owned());
+    }
+
+    /// Containers that start from now on get this variable too, until [`Pods::unset`].
+    pub(crate) fn set(&self, name: &str, value: &str) {
+        self.shared.more().insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Containers get only what their pods say again.
+    pub(crate) fn unset(&self) {
+        self.shared.more().clear();
     }
 
     /// Where a port of this pod is reached from here.
@@ -119,8 +132,12 @@ impl Pods {
 }
 
 impl Shared {
-    fn doomed(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    fn doomed(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.doomed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn more(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An address at which nobody listens yet.
@@ -250,6 +267,7 @@ impl Pod<'_> {
             Some(file)
         };
         let mut command = container::command(pod, &self.volumes, self.local, kubeconfig.as_deref())?;
+        command.envs(self.shared.more().clone());
         let log = format!("{}-{}", self.name, self.restarts);
         self.process = Some(Process::start(&log, &mut command, &self.shared.dir)?);
         Ok(())

@@ -50,7 +50,7 @@ pub(in crate::scenarios) async fn defaults(world: &World) -> Result<()> {
     ensure!(said.contains("helm test") || said.contains("kubectl"), "the notes say nothing: {said}");
     let bundles = bundles(playground, &["plimsoll"]).await?;
     ensure!(bundles.iter().all(|bundle| *bundle == bundles[0]), "caBundles differ: {bundles:?}");
-    playground.release(&[]).await.context("the same again")?;
+    playground.release(&["test.namespace=shop"]).await.context("the same again")?;
     playground.helm.run(&["test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "60s"]).await.with_context(|| playground.pods.last_words())?;
     Ok(())
 }
