@@ -21,4 +21,5 @@ pub(crate) const OWN: &[Rule] = &[
     ("apps", "deployments/scale", &["patch"], "plimsoll"),
     ("", "pods", &["list"], ""),
     ("coordination.k8s.io", "leases", &["create", "delete", "get", "list", "update"], ""),
+    ("plimsoll.dev", "quotaledgers", &["delete", "list", "patch"], ""),
 ];

@@ -78,6 +78,8 @@ impl Playground {
             let [name, namespace] = [&release["name"], &release["namespace"]].map(|v| v.as_str().unwrap_or_default());
             self.helm.run(&["uninstall", name, "--namespace", namespace, "--wait"]).await?;
         }
+        // Where a scenario was cut short, this is what the program's own way out is for.
+        self.plimsoll(&["uninstall"]).await?;
         for (version, kind) in CLUSTER_WIDE {
             for object in self.cluster.list(version, kind, None, "app.kubernetes.io/name=plimsoll").await? {
                 self.cluster.delete(&super::objects::named(version, kind, &object)).await?;
@@ -110,7 +112,9 @@ impl Playground {
     pub(crate) async fn kustomize(&self, verb: &str, folder: &str) -> Result<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let folder = folder.display().to_string();
-        self.kubectl(&[verb, "-k", &folder]).await
+        // What `plimsoll uninstall` has deleted is not there any more.
+        let more: &[&str] = if verb == "delete" { &["--ignore-not-found"] } else { &[] };
+        self.kubectl(&[&[verb, "-k", &folder], more].concat()).await
     }
 
     pub(crate) async fn rolled_out(&self) -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{KINDS, WEBHOOKS, bound, bundles, converted, has_target, plant};
+use super::{KINDS, WEBHOOKS, bound, bundles, converted, counted, has_target, plant};
 use crate::harness::creates::Creates;
 use crate::harness::helm::CHART;
 use crate::harness::install::NAMESPACE;
@@ -137,6 +137,7 @@ pub(in crate::scenarios) async fn upgrade(world: &World) -> Result<()> {
     let names = ["plimsoll", "plimsoll-quota"];
     let before = until("every caBundle", async || bundles(playground, &names).await.map(Some)).await?;
     let asked = bound(playground).await?;
+    counted(playground, "leaf").await?;
 
     let creates = Creates::start(playground, "shop");
     let bound_creates = Creates::unchanged(playground, "leaf");
@@ -167,6 +168,7 @@ pub(in crate::scenarios) async fn uninstall(world: &World) -> Result<()> {
     playground.lowers("shop", "500m").await?;
     playground.namespace("leaf").await?;
     plant(playground, "leaf", 1000).await?;
+    counted(playground, "leaf").await?;
     converted(playground, "shop").await?;
     let creates = Creates::unchanged(playground, "leaf");
     let outcome = playground.helm.run(&["uninstall", "plimsoll", "--namespace", NAMESPACE, "--wait"]).await;

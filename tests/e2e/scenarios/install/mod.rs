@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::harness::hpa::{WEB, eighty, hpa, small, targets, usual};
+use crate::harness::objects::{app, gated_pod};
 use crate::harness::playground::Playground;
 use crate::harness::quota::{TREE, TREES};
 use crate::harness::until;
@@ -56,6 +57,16 @@ async fn plant(playground: &Playground, namespace: &str, pods: u32) -> Result<Va
     })
     .await?;
     Ok(tree)
+}
+
+/// Waits until quota has counted what is used, and admits pods of this namespace.
+async fn counted(playground: &Playground, namespace: &str) -> Result<()> {
+    let pod = gated_pod(namespace, "counted", &[app()]);
+    until(format!("quota to admit a pod in {namespace}"), async || {
+        playground.cluster.create_dry(&pod).await.map(Some)
+    })
+    .await
+    .map(drop)
 }
 
 /// An autoscaler at 80 % of a request that is halved, which we have converted.

@@ -181,13 +181,17 @@ pub(in crate::scenarios) async fn quota(world: &World) -> Result<()> {
         playground.namespace("leaf").await?;
         super::plant(playground, "leaf", 2).await?;
         for (name, fits) in [("one", true), ("two", true), ("three", false)] {
-            let answer = playground.cluster.attempt(&gated_pod("leaf", name, &[app()])).await?;
-            match answer {
-                Ok(_) => ensure!(fits, "{name} was admitted"),
-                Err(refused) => {
-                    ensure!(!fits && refused.message.contains("exceeded quota"), "{name}: {refused}");
+            let pod = gated_pod("leaf", name, &[app()]);
+            let admitted = until(format!("a decision about {name}"), async || {
+                match playground.cluster.attempt(&pod).await? {
+                    Ok(_) => Ok(Some(true)),
+                    Err(refused) if refused.message.contains("exceeded quota") => Ok(Some(false)),
+                    // It is counted first.
+                    Err(refused) => Err(refused.into()),
                 }
-            }
+            })
+            .await?;
+            check_eq!(admitted, fits, "whether {name} was admitted");
         }
         Ok(())
     })
