@@ -34,6 +34,7 @@ use crate::profiles;
 use crate::quota::content::Latest;
 use crate::server::health;
 use crate::server::{self, ClientAuth, Readiness, ServerOptions, Shutdown};
+use crate::status::Part;
 use crate::telemetry::{self, LogControl};
 
 /// How long the background tasks may take to end after the last request was answered. The recommender writes its last
@@ -215,15 +216,8 @@ async fn serve(
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let sources = api::Sources {
-            objects: snapshots.current(),
-            ledger: latest,
-            placement,
-            balance,
-            decisions,
-            surveys: client.as_ref().map(|client| process.survey(client)),
-            readiness: readiness.clone(),
-        };
+        let known = process.known(client.as_ref());
+        let sources = api::Sources { ledger: latest, placement, balance, decisions, ..known };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });
@@ -386,8 +380,10 @@ impl Observer for ReloadCounter {
         self.0.config_loaded(seconds_since_epoch());
     }
 
-    fn refused(&self) {
+    fn refused(&self, errors: &config::ConfigErrors) {
         self.0.config_reload(ReloadResult::Refused);
+        let why = format!("{errors}; the last good configuration stays");
+        self.0.health().failed(Part::Configuration, "reload", why);
     }
 }
 
