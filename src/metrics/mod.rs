@@ -179,6 +179,16 @@ impl Metrics {
         add(&self.admission.after_memory, after_bytes);
     }
 
+    /// What pods requested before and after lowering since the start: cores, then bytes.
+    #[must_use]
+    pub fn requested_totals(&self) -> [[f64; 2]; 2] {
+        let of = |counter: &FloatCounter| counter.get();
+        [
+            [of(&self.admission.before_cpu), of(&self.admission.after_cpu)],
+            [of(&self.admission.before_memory), of(&self.admission.after_memory)],
+        ]
+    }
+
     /// What the listener for admission counts.
     #[must_use]
     pub const fn listener(&self) -> &ListenerMetrics {

@@ -11,8 +11,8 @@ use crate::objects::{average_value, hpa, record, utilization};
 use crate::rights::{CLUSTER, OWN};
 
 const OURS: &str = "/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll";
-const LEDGER: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers/root";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases";
+const LEDGERS: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers";
 const KINDS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 fn webhook(kind: &str, name: &str) -> String {
@@ -75,14 +75,14 @@ fn installed() -> Api {
         lease["spec"] = json!({"holderIdentity": "somebody", "leaseDurationSeconds": 1});
         api.put(&format!("{LEASES}/{name}"), lease);
     }
+    let mut ledger = own("kube-system.e2e");
+    ledger["metadata"]["finalizers"] = json!(["plimsoll.dev/quota-ledger", "example.org/another"]);
+    api.put(&format!("{LEDGERS}/kube-system.e2e"), ledger);
     for (name, labels) in
         [("a", json!({"plimsoll.dev/load-class": "hot", "zone": "z"})), ("b", json!({"zone": "z"}))]
     {
         api.put(&format!("/api/v1/nodes/{name}"), json!({"metadata": {"name": name, "labels": labels}}));
     }
-    let mut ledger = own("root");
-    ledger["metadata"]["finalizers"] = json!(["plimsoll.dev/quota-ledger", "example.org/other"]);
-    api.put(LEDGER, ledger);
     api
 }
 
@@ -115,7 +115,7 @@ fn everything_of_ours_goes() {
             "servers      Deployment plimsoll-system/plimsoll: stopped",
             "autoscalers  HorizontalPodAutoscalers: none carries a record of ours",
             "nodes        Node a: freed of our labels and annotations",
-            "ledgers      QuotaLedger plimsoll-system/root: deleted",
+            "ledgers      QuotaLedger plimsoll-system/kube-system.e2e: deleted",
             "leases       Lease plimsoll-system/plimsoll-hpa: deleted",
             "leases       Lease plimsoll-system/plimsoll-recommender-1: deleted",
             "",
@@ -127,12 +127,6 @@ fn everything_of_ours_goes() {
     assert_eq!(api.get(OURS)["spec"]["replicas"], 0);
     assert_eq!(api.get("/api/v1/nodes/a")["metadata"]["labels"], json!({"zone": "z"}));
     api.get(&format!("{LEASES}/plimsoll-scheduler"));
-    let finalizers: Vec<_> = api.writes().into_iter().filter(|write| write.path == LEDGER).collect();
-    assert_eq!(
-        finalizers[0].body,
-        json!({"metadata": {"finalizers": ["example.org/other"]}}),
-        "of the finalizers ours goes"
-    );
     let deletions: Vec<_> = api.writes().into_iter().filter(|write| write.method == Method::DELETE).collect();
     for deletion in &deletions {
         assert!(
@@ -154,7 +148,7 @@ fn a_dry_run_writes_nothing() {
     let run = api.run("uninstall --dry-run -o json");
     assert_eq!(run.code, 0, "{run:?}");
     let summary = run.json()["summary"].clone();
-    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(11), &json!(0)), "{run:?}");
+    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(10), &json!(0)), "{run:?}");
     let is_dry = |write: &Seen| write.query.contains_key("dryRun") || write.body["dryRun"] == json!(["All"]);
     assert!(api.writes().iter().all(is_dry), "{:?}", api.writes());
     assert_eq!(api.get(OURS), before);
