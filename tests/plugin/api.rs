@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use tungstenite::Message;
 use tungstenite::handshake::server::{Request, Response};
 
+/// What API servers speak on a port-forward.
+const PROTOCOL: &str = "v4.channel.k8s.io";
+
 /// What is answered, by path.
 #[derive(Default)]
 struct State {
@@ -104,10 +107,6 @@ impl Run {
 
     /// The words of each line.
     pub(crate) fn lines(&self) -> Vec<Vec<&str>> {
-        let cells = |line: &'_ str| -> Vec<String> {
-            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
-        };
-        let _ = cells;
         self.out
             .lines()
             .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
@@ -167,9 +166,9 @@ fn status(code: u16, reason: &str, message: &str) -> Value {
 #[expect(clippy::result_large_err, reason = "the type of the callback is the library's")]
 fn forward(stream: TcpStream, body: &str) {
     let mut socket = tungstenite::accept_hdr(stream, |request: &Request, mut response: Response| {
-        if let Some(protocol) = request.headers().get("sec-websocket-protocol") {
-            response.headers_mut().insert("sec-websocket-protocol", protocol.clone());
-        }
+        let offered = request.headers().get("sec-websocket-protocol").unwrap().to_str().unwrap();
+        assert!(offered.contains(PROTOCOL), "{offered}");
+        response.headers_mut().insert("sec-websocket-protocol", PROTOCOL.parse().unwrap());
         Ok(response)
     })
     .unwrap();

@@ -38,7 +38,10 @@ fn a_release_is_rendered() {
         let found = format!("{}-{}", labels["os"].as_str().unwrap(), labels["arch"].as_str().unwrap());
         assert_eq!(found, name);
         let uri = platform["uri"].as_str().unwrap();
-        assert!(uri.starts_with("https://") && uri.ends_with(&format!("v1.2.3/kubectl-plimsoll-{name}.tar.gz")), "{uri}");
+        assert!(
+            uri.starts_with("https://") && uri.ends_with(&format!("v1.2.3/kubectl-plimsoll-{name}.tar.gz")),
+            "{uri}"
+        );
         let sum = platform["sha256"].as_str().unwrap();
         assert!(sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()), "{sum}");
         assert_eq!(platform["bin"], "kubectl-plimsoll", "kubectl finds it by this name");

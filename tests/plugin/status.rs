@@ -101,18 +101,99 @@ fn all_is_well() {
 fn what_is_wrong_is_told() {
     type Break = fn(&Api);
     let rows: [(&str, Break, &str, &str, &str); 12] = [
-        ("not installed", |api| api.remove("/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll"), "installation", "Failed", "no Deployment plimsoll"),
-        ("a pod is not ready", |api| api.list(&format!("{OWN}/pods"), &[pod("p-1", "True"), pod("p-2", "False")]), "installation", "Degraded", "pod p-2 is not ready"),
+        (
+            "not installed",
+            |api| api.remove("/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll"),
+            "installation",
+            "Failed",
+            "no Deployment plimsoll",
+        ),
+        (
+            "a pod is not ready",
+            |api| api.list(&format!("{OWN}/pods"), &[pod("p-1", "True"), pod("p-2", "False")]),
+            "installation",
+            "Degraded",
+            "pod p-2 is not ready",
+        ),
         ("no webhook", |api| api.remove(WEBHOOKS), "mutating webhook", "Failed", "no pod is changed"),
-        ("no caBundle", |api| api.put(WEBHOOKS, webhook("")), "mutating webhook", "Failed", "caBundle is empty"),
-        ("another authority", |api| api.put(WEBHOOKS, webhook("-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")), "mutating webhook", "Failed", "none of the certificates"),
-        ("a lease that is not renewed", |api| api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})]), "leases", "Degraded", "plimsoll-hpa was not renewed by p-1_0a"),
-        ("a profile that is not used", |api| api.list("/apis/plimsoll.dev/v1alpha1/overcommitprofiles", &[json!({"metadata": {"name": "bad"}, "status": {"conditions": [{"type": "Valid", "status": "False", "message": "spec.mode: no"}]}})]), "profiles", "Degraded", "profile bad is not used: spec.mode: no"),
-        ("no CRD", |api| api.remove("/apis/plimsoll.dev/v1alpha1/overcommitprofiles"), "profiles", "Failed", "plimsoll manifests crds"),
-        ("a tree that is not ready", |api| api.list("/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees", &[json!({"metadata": {"name": "root"}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Counting", "message": "wait"}]}})]), "quota tree", "Degraded", "root: Counting: wait"),
-        ("an APIService that is away", |api| api.list("/apis/apiregistration.k8s.io/v1/apiservices", &[json!({"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": {"service": {"namespace": "plimsoll-system", "name": "plimsoll"}}, "status": {"conditions": [{"type": "Available", "status": "False", "message": "no endpoints"}]}})]), "apiservices", "Failed", "v1beta1.metrics.k8s.io is not available: no endpoints"),
-        ("a degraded part", |api| api.pod_says("p-1", &replica("p-1", "Degraded", &["grant create on recommendations.plimsoll.dev"])), "recommender", "Degraded", "grant create on recommendations.plimsoll.dev (p-1)"),
-        ("a replica that says nonsense", |api| api.pod_says("p-2", &json!([])), "replicas", "Unknown", "p-2 was not asked"),
+        (
+            "no caBundle",
+            |api| api.put(WEBHOOKS, webhook("")),
+            "mutating webhook",
+            "Failed",
+            "caBundle is empty",
+        ),
+        (
+            "another authority",
+            |api| {
+                api.put(WEBHOOKS, webhook("-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"))
+            },
+            "mutating webhook",
+            "Failed",
+            "none of the certificates",
+        ),
+        (
+            "a lease that is not renewed",
+            |api| {
+                api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})])
+            },
+            "leases",
+            "Degraded",
+            "plimsoll-hpa was not renewed by p-1_0a",
+        ),
+        (
+            "a profile that is not used",
+            |api| {
+                api.list("/apis/plimsoll.dev/v1alpha1/overcommitprofiles", &[json!({"metadata": {"name": "bad"}, "status": {"conditions": [{"type": "Valid", "status": "False", "message": "spec.mode: no"}]}})])
+            },
+            "profiles",
+            "Degraded",
+            "profile bad is not used: spec.mode: no",
+        ),
+        (
+            "no CRD",
+            |api| api.remove("/apis/plimsoll.dev/v1alpha1/overcommitprofiles"),
+            "profiles",
+            "Failed",
+            "plimsoll manifests crds",
+        ),
+        (
+            "a tree that is not ready",
+            |api| {
+                api.list("/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees", &[json!({"metadata": {"name": "root"}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Counting", "message": "wait"}]}})])
+            },
+            "quota tree",
+            "Degraded",
+            "root: Counting: wait",
+        ),
+        (
+            "an APIService that is away",
+            |api| {
+                api.list("/apis/apiregistration.k8s.io/v1/apiservices", &[json!({"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": {"service": {"namespace": "plimsoll-system", "name": "plimsoll"}}, "status": {"conditions": [{"type": "Available", "status": "False", "message": "no endpoints"}]}})])
+            },
+            "apiservices",
+            "Failed",
+            "v1beta1.metrics.k8s.io is not available: no endpoints",
+        ),
+        (
+            "a degraded part",
+            |api| {
+                api.pod_says(
+                    "p-1",
+                    &replica("p-1", "Degraded", &["grant create on recommendations.plimsoll.dev"]),
+                )
+            },
+            "recommender",
+            "Degraded",
+            "grant create on recommendations.plimsoll.dev (p-1)",
+        ),
+        (
+            "a replica that says nonsense",
+            |api| api.pod_says("p-2", &json!([])),
+            "replicas",
+            "Unknown",
+            "p-2 was not asked",
+        ),
     ];
     for (rule, spoil, part, state, why) in rows {
         let api = healthy();
@@ -133,7 +214,11 @@ fn what_may_not_be_read_is_unknown_with_the_right() {
     let api = healthy();
     for (path, part, right) in [
         ("/deployments/", "installation", "get on deployments.apps"),
-        ("/mutatingwebhookconfigurations/", "mutating webhook", "get on mutatingwebhookconfigurations.admissionregistration.k8s.io"),
+        (
+            "/mutatingwebhookconfigurations/",
+            "mutating webhook",
+            "get on mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        ),
         ("/leases", "leases", "list on leases.coordination.k8s.io"),
         ("/overcommitprofiles", "profiles", "list on overcommitprofiles.plimsoll.dev"),
         ("/elasticquotatrees", "quota tree", "list on elasticquotatrees.scheduling.sigs.k8s.io"),
@@ -163,7 +248,7 @@ fn waits_until_all_is_well() {
     let api = healthy();
     api.put(WEBHOOKS, webhook(""));
     assert_eq!(api.run("status --wait=1s").code, 1, "not within a second");
-    let waiting = api.command("status --wait=5m").spawn().unwrap();
+    let waiting = api.command("status --wait=30s").spawn().unwrap();
     api.put(WEBHOOKS, webhook(CA));
     let ended = waiting.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");

@@ -68,10 +68,46 @@ fn what_namespaces_save() {
         assert_eq!(
             run.lines(),
             [
-                vec!["NAMESPACE", "PODS", "LOWERED", "CPU BEFORE", "NOW", "USED", "SAVED", "MEMORY BEFORE", "NOW", "USED", "SAVED"],
-                vec!["shop", "2", "2", "4", "1", "250m (50%)", "3 (75%)", "2Gi", "2Gi", "512Mi (50%)", "0 (0%)"],
+                vec![
+                    "NAMESPACE",
+                    "PODS",
+                    "LOWERED",
+                    "CPU BEFORE",
+                    "NOW",
+                    "USED",
+                    "SAVED",
+                    "MEMORY BEFORE",
+                    "NOW",
+                    "USED",
+                    "SAVED"
+                ],
+                vec![
+                    "shop",
+                    "2",
+                    "2",
+                    "4",
+                    "1",
+                    "250m (50%)",
+                    "3 (75%)",
+                    "2Gi",
+                    "2Gi",
+                    "512Mi (50%)",
+                    "0 (0%)"
+                ],
                 vec!["bank", "1", "0", "1", "1", "-", "0 (0%)", "1Gi", "1Gi", "-", "0 (0%)"],
-                vec!["TOTAL", "3", "2", "5", "2", "250m (50%)", "3 (60%)", "3Gi", "3Gi", "512Mi (50%)", "0 (0%)"],
+                vec![
+                    "TOTAL",
+                    "3",
+                    "2",
+                    "5",
+                    "2",
+                    "250m (50%)",
+                    "3 (60%)",
+                    "3Gi",
+                    "3Gi",
+                    "512Mi (50%)",
+                    "0 (0%)"
+                ],
             ]
         );
         assert!(run.err.contains("2 of 3 pods were not measured"), "{run:?}");
@@ -108,10 +144,13 @@ fn what_workloads_save() {
 #[test]
 fn profiles_and_what_falls_under_them() {
     let api = cluster();
-    api.list("/api/v1/namespaces", &[
-        json!({"metadata": {"name": "shop", "labels": {"plimsoll.dev/pool": "shared"}}}),
-        json!({"metadata": {"name": "bank"}}),
-    ]);
+    api.list(
+        "/api/v1/namespaces",
+        &[
+            json!({"metadata": {"name": "shop", "labels": {"plimsoll.dev/pool": "shared"}}}),
+            json!({"metadata": {"name": "bank"}}),
+        ],
+    );
     let profile = |name: &str, priority: i32, spec: Value| {
         let mut spec = spec;
         spec["priority"] = json!(priority);
@@ -119,7 +158,8 @@ fn profiles_and_what_falls_under_them() {
     };
     let path = "/apis/plimsoll.dev/v1alpha1/overcommitprofiles";
     let all = json!({"mode": "Off"});
-    let pool = json!({"mode": "Static", "match": {"pools": ["shared"]}, "static": {"factors": {"cpu": "0.5"}}});
+    let pool =
+        json!({"mode": "Static", "match": {"pools": ["shared"]}, "static": {"factors": {"cpu": "0.5"}}});
     api.list(path, &[profile("all", 1, all.clone()), profile("pool", 10, pool.clone())]);
     let run = api.run("profiles");
     assert_eq!(run.code, 0, "{run:?}");
