@@ -10,7 +10,7 @@ mod nodes;
 mod quota;
 mod recommendations;
 mod savings;
-mod weights;
+pub(crate) mod weights;
 
 use std::sync::Arc;
 
@@ -19,13 +19,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use plimsoll_core::admission::Settings;
 use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
 pub(crate) use self::savings::with as savings_of;
 use crate::balance::Rounds;
+use crate::dashboard::{self, Cluster};
 use crate::decisions::Decisions;
+use crate::metrics::Metrics;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
 use crate::server::{Readiness, Shutdown, plain};
@@ -54,12 +57,27 @@ pub struct Sources {
     pub readiness: Readiness,
     /// How every part is.
     pub status: Option<StatusSources>,
+    /// What of the configuration decisions depend on.
+    pub settings: Arc<ArcSwap<Settings>>,
+    /// What was counted since the start.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Where single objects are read from while somebody waits for a page.
+    pub cluster: Option<Cluster>,
 }
 
 /// Answers from what is known until `shutdown` is finished.
 pub async fn serve(listener: TcpListener, sources: Sources, shutdown: Shutdown) {
-    let answer = move |request: &Request<Incoming>| {
-        answer(request.method(), request.uri().path(), request.headers(), &sources)
+    let sources = Arc::new(sources);
+    let answer = move |request: Request<Incoming>| {
+        let sources = Arc::clone(&sources);
+        async move {
+            let (method, headers, uri) = (request.method(), request.headers(), request.uri());
+            // A person gets pages; what is refused is said in JSON, which a person can read too.
+            if uri.path().starts_with(ROOT) || check(method, headers).is_err() {
+                return answer(method, uri.path(), headers, &sources);
+            }
+            dashboard::answer(uri.path(), uri.query(), &sources).await
+        }
     };
     plain::serve(listener, "api", shutdown, answer).await;
 }

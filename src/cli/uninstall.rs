@@ -5,6 +5,7 @@
 mod apiservices;
 mod autoscalers;
 mod leases;
+mod ledgers;
 mod nodes;
 mod servers;
 mod webhooks;
@@ -25,14 +26,15 @@ use crate::cluster;
 ///
 /// In this order: webhook configurations, so that nothing waits for a server; `APIServices` are given back to whom they were
 /// taken from; the servers are stopped (the Deployment is scaled to 0); autoscalers get back the targets that their authors
-/// wrote; nodes lose our labels and annotations; Leases are deleted. Each step is told. One that fails does not keep the
+/// wrote; nodes lose our labels and annotations; ledgers of quota, which have a finalizer, and Leases are deleted. Each step
+/// is told. One that fails does not keep the
 /// others from being tried, and all of it may be repeated. What has one of our names but not our label is left as it is.
 ///
-/// Afterwards delete the rest: `kubectl delete -k` of what was applied. `helm uninstall` runs this command by itself.
+/// Afterwards delete the rest: `kubectl delete --ignore-not-found -k` of what was applied. `helm uninstall` runs this command by itself.
 ///
 /// Rights needed: get and delete on mutatingwebhookconfigurations and validatingwebhookconfigurations; get, update and
 /// delete on apiservices; get on deployments, patch on deployments/scale, list on pods and get, list, create, update and
-/// delete on leases in the server's namespace; get, list and patch on horizontalpodautoscalers; list and patch on nodes.
+/// delete on leases and list, patch and delete on quotaledgers in the server's namespace; get, list and patch on horizontalpodautoscalers; list and patch on nodes.
 ///
 /// Exit code 0: nothing of it is left; 1: some autoscalers are not as their authors wrote them, because their record
 /// cannot be read or because they were converted again; 2: wrong usage; 3: something failed.
@@ -40,7 +42,7 @@ use crate::cluster;
 #[command(after_help = examples!(
     "before the manifests are deleted" => "plimsoll uninstall",
     "what that would do" => "plimsoll uninstall --dry-run",
-    "then the rest" => "kubectl delete -k webhook-config/base",
+    "then the rest" => "kubectl delete --ignore-not-found -k webhook-config/base",
 ))]
 pub(super) struct Args {
     /// The server's namespace, in place of admission.ownNamespace
@@ -174,6 +176,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     told.tell(lines, ctx)?;
     told.tell(runtime.block_on(autoscalers::restore(&job, stopped)), ctx)?;
     told.tell(runtime.block_on(nodes::clean(&job)), ctx)?;
+    told.tell(runtime.block_on(ledgers::delete(&job)), ctx)?;
     told.tell(runtime.block_on(leases::delete(&job, stopped)), ctx)?;
     told.end(args.output, ctx)
 }

@@ -68,8 +68,8 @@ pub struct Metrics {
     extender: ExtenderFamilies,
     nodes: NodesFamilies,
     load: LoadFamilies,
-    health: Health,
     certificates: CertificateFamilies,
+    health: Health,
 }
 
 impl Metrics {
@@ -95,8 +95,8 @@ impl Metrics {
         let extender = ExtenderFamilies::register(r, &health);
         let nodes = NodesFamilies::register(r);
         let load = LoadFamilies::register(r);
-        r.register_collector(Box::new(Problems(health.clone())));
         let certificates = CertificateFamilies::register(r);
+        r.register_collector(Box::new(Problems(health.clone())));
         Self {
             registry,
             admission,
@@ -110,8 +110,8 @@ impl Metrics {
             extender,
             nodes,
             load,
-            health,
             certificates,
+            health,
         }
     }
 
@@ -177,6 +177,16 @@ impl Metrics {
     pub fn requested_memory(&self, before_bytes: f64, after_bytes: f64) {
         add(&self.admission.before_memory, before_bytes);
         add(&self.admission.after_memory, after_bytes);
+    }
+
+    /// What pods requested before and after lowering since the start: cores, then bytes.
+    #[must_use]
+    pub fn requested_totals(&self) -> [[f64; 2]; 2] {
+        let of = |counter: &FloatCounter| counter.get();
+        [
+            [of(&self.admission.before_cpu), of(&self.admission.after_cpu)],
+            [of(&self.admission.before_memory), of(&self.admission.after_memory)],
+        ]
     }
 
     /// What the listener for admission counts.

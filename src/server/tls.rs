@@ -337,7 +337,7 @@ impl CertificateStore {
         match &self.options.source {
             CertificateSource::SelfManaged(own) => own.held.changed().await,
             CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A collection has one of these at the end of its path.
-const PLURALS: [&str; 9] = [
+const PLURALS: [&str; 10] = [
     "horizontalpodautoscalers",
     "jobs",
     "leases",
@@ -26,6 +26,7 @@ const PLURALS: [&str; 9] = [
     "nodes",
     "overcommitprofiles",
     "pods",
+    "quotaledgers",
     "recommendations",
     "replicasets",
 ];

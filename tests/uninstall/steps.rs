@@ -12,6 +12,7 @@ use crate::rights::{CLUSTER, OWN};
 
 const OURS: &str = "/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases";
+const LEDGERS: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers";
 const KINDS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 fn webhook(kind: &str, name: &str) -> String {
@@ -74,6 +75,9 @@ fn installed() -> Api {
         lease["spec"] = json!({"holderIdentity": "somebody", "leaseDurationSeconds": 1});
         api.put(&format!("{LEASES}/{name}"), lease);
     }
+    let mut ledger = own("kube-system.e2e");
+    ledger["metadata"]["finalizers"] = json!(["plimsoll.dev/quota-ledger", "example.org/another"]);
+    api.put(&format!("{LEDGERS}/kube-system.e2e"), ledger);
     for (name, labels) in
         [("a", json!({"plimsoll.dev/load-class": "hot", "zone": "z"})), ("b", json!({"zone": "z"}))]
     {
@@ -111,10 +115,11 @@ fn everything_of_ours_goes() {
             "servers      Deployment plimsoll-system/plimsoll: stopped",
             "autoscalers  HorizontalPodAutoscalers: none carries a record of ours",
             "nodes        Node a: freed of our labels and annotations",
+            "ledgers      QuotaLedger plimsoll-system/kube-system.e2e: deleted",
             "leases       Lease plimsoll-system/plimsoll-hpa: deleted",
             "leases       Lease plimsoll-system/plimsoll-recommender-1: deleted",
             "",
-            "Uninstall: 10 done",
+            "Uninstall: 11 done",
         ],
     );
     let back = api.get(&api_service("v1beta1.metrics.k8s.io"));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::quota::{Amounts, Node, NodeId, PODS, Tree, Used, shown};
+use plimsoll_core::quota::{Amounts, Node, PODS, Tree, Used, shown};
 use serde::Serialize;
 
 use super::bars;
@@ -100,7 +100,7 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
             ctx.out.write_all(svg.as_bytes())?;
         }
         Form::Json | Form::Yaml => {
-            let ids = depth_first(tree).into_iter();
+            let ids = tree.depth_first().into_iter();
             let nodes = ids.filter_map(|id| Some(line(tree.node(id)?, used.at(id))));
             let name = (!tree.nodes().is_empty()).then(|| tree.name.clone());
             let answer = Answer { tree: name, nodes: nodes.collect() };
@@ -108,16 +108,6 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         }
     }
     Ok(Exit::Done)
-}
-
-/// Every node before what is below it, brothers in the tree's order.
-pub(super) fn depth_first(tree: &Tree) -> Vec<NodeId> {
-    let (mut stack, mut ids) = (Vec::from_iter(tree.id(0)), Vec::new());
-    while let Some(id) = stack.pop() {
-        ids.push(id);
-        stack.extend(tree.node(id).into_iter().flat_map(|node| node.children.iter().rev()));
-    }
-    ids
 }
 
 /// The resources that are bounded anywhere or used, without the number of pods unless it is bounded.
@@ -155,7 +145,7 @@ fn line(node: &Node, used: &Amounts) -> Line {
 fn write(tree: &Tree, used: &Used, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let resources = resources(tree, used);
     let mut lines = table(["NODE", "RESOURCE", "USED", "MIN", "MAX", "BORROWED", "NAMESPACES"]);
-    for (id, node) in depth_first(tree).into_iter().filter_map(|id| Some((id, tree.node(id)?))) {
+    for (id, node) in tree.depth_first().into_iter().filter_map(|id| Some((id, tree.node(id)?))) {
         let used = used.at(id);
         let borrowed = borrowed(node, used);
         let concerns = |name: &&Arc<str>| {

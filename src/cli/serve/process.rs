@@ -13,6 +13,7 @@ use crate::api;
 use crate::certificates::Held;
 use crate::cluster::{self, ClusterOptions, Snapshots};
 use crate::config::Config;
+use crate::dashboard::Cluster;
 use crate::hpa::{self, Pods};
 use crate::metrics::Metrics;
 use crate::placement::PlacementState;
@@ -63,7 +64,15 @@ impl Process {
             objects: self.snapshots.current(),
             surveys: client.map(|client| self.survey(client)),
             readiness: self.readiness.clone(),
-            status: Some(StatusSources::new(config, self.standalone, self.readiness.clone(), metrics)),
+            status: Some(StatusSources::new(
+                config,
+                self.standalone,
+                self.readiness.clone(),
+                Arc::clone(&metrics),
+            )),
+            settings: Arc::clone(&self.settings),
+            metrics: Some(metrics),
+            cluster: client.cloned().map(Cluster::new),
             ..api::Sources::default()
         }
     }

@@ -220,6 +220,26 @@ impl Cluster {
         }
     }
 
+    /// A token of a ServiceAccount that lives as long as this pod of it, as a kubelet asks for one.
+    pub(crate) async fn token(&self, pod: &Value) -> Result<String> {
+        let (metadata, account) = (&pod["metadata"], &pod["spec"]["serviceAccountName"]);
+        let [namespace, account] =
+            [&metadata["namespace"], account].map(|text| text.as_str().unwrap_or_default());
+        let wanted = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600, "boundObjectRef": {
+                "apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"],
+            }},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request = Request::post(&path)
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(&wanted)?)?;
+        let answer: Value = self.client.request(request).await.map_err(|error| refusal(&path, error))?;
+        Ok(answer["status"]["token"].as_str().context("no token in the answer")?.to_owned())
+    }
+
     fn api(&self, target: &Target) -> Api<DynamicObject> {
         target.api(&self.client)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rcgen::KeyPair;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::certificates::Authority;
 use super::cluster::Cluster;
@@ -19,6 +19,16 @@ use super::until;
 use super::wait::until_within;
 
 const NODES: usize = 3;
+
+/// Who else plays a part of the cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Others<'a> {
+    /// Kwok leaves the pods of these namespaces to another kubelet.
+    pub(crate) untouched: &'a [&'a str],
+    /// The socket of the proxy through which the API server reaches Services and pods, as it does by Konnectivity where
+    /// it has no route to them.
+    pub(crate) egress: Option<&'a str>,
+}
 
 /// A running control plane. Dropping it ends its processes, the API server and etcd last.
 #[derive(Debug)]
@@ -34,8 +44,8 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// Starts everything with the programs in `bin` and its data in `dir`, and waits until the nodes are ready.
-    pub(crate) async fn start(bin: &Path, dir: &Path) -> Result<(Self, Cluster)> {
-        let layout = Layout::create(bin, dir)?;
+    pub(crate) async fn start(bin: &Path, dir: &Path, others: &Others<'_>) -> Result<(Self, Cluster)> {
+        let layout = Layout::create(bin, dir, others)?;
         let etcd = layout.etcd()?;
         let mut api_server = layout.api_server()?;
         let kubeconfig = layout.kubeconfig("admin");
@@ -113,10 +123,11 @@ struct Layout<'a> {
     controller_manager_port: u16,
     scheduler_port: u16,
     kwok_port: u16,
+    others: &'a Others<'a>,
 }
 
 impl<'a> Layout<'a> {
-    fn create(bin: &'a Path, dir: &Path) -> Result<Self> {
+    fn create(bin: &'a Path, dir: &Path, others: &'a Others<'a>) -> Result<Self> {
         let (pki, logs) = (dir.join("pki"), dir.join("log"));
         fs::create_dir_all(&pki)?;
         fs::create_dir_all(&logs)?;
@@ -133,6 +144,7 @@ impl<'a> Layout<'a> {
             controller_manager_port,
             scheduler_port,
             kwok_port,
+            others,
         };
         layout.write_identities()?;
         Ok(layout)
@@ -204,9 +216,11 @@ impl<'a> Layout<'a> {
     }
 
     fn api_server(&self) -> Result<Process> {
-        self.start(
-            "kube-apiserver",
-            &[
+        let egress = match self.others.egress {
+            Some(socket) => Some(("egress-selector-config-file", text(&self.egress(socket)?))),
+            None => None,
+        };
+        let flags = [
                 ("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port)),
                 ("secure-port", self.api_port.to_string()),
                 ("tls-cert-file", text(&self.pki("apiserver.crt"))),
@@ -217,7 +231,11 @@ impl<'a> Layout<'a> {
                 ("requestheader-client-ca-file", text(&self.pki("ca.crt"))),
                 ("proxy-client-cert-file", text(&self.pki("front-proxy.crt"))),
                 ("proxy-client-key-file", text(&self.pki("front-proxy.key"))),
-            ],
+        ];
+        let flags: Vec<_> = flags.into_iter().chain(egress).collect();
+        self.start(
+            "kube-apiserver",
+            &flags,
             &[
                 "--bind-address=127.0.0.1",
                 "--advertise-address=127.0.0.1",
@@ -233,6 +251,41 @@ impl<'a> Layout<'a> {
                 "--allow-privileged",
             ],
         )
+    }
+
+    /// What the API server is told of the proxy.
+    fn egress(&self, socket: &str) -> Result<PathBuf> {
+        let config = json!({
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": {
+                "proxyProtocol": "HTTPConnect",
+                "transport": {"uds": {"udsName": socket}},
+            }}],
+        });
+        let file = self.dir.join("egress.yaml");
+        fs::write(&file, config.to_string())?;
+        Ok(file)
+    }
+
+    /// Kwok's stages; those of pods pass over the namespaces that are not kwok's.
+    fn stages(&self) -> Result<PathBuf> {
+        let shipped = self.bin.join("kwok-stages.yaml");
+        if self.others.untouched.is_empty() {
+            return Ok(shipped);
+        }
+        let mut stages: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(&shipped)?)?;
+        let of_pods = stages.iter_mut().filter(|stage| stage["spec"]["resourceRef"]["kind"] == "Pod");
+        for stage in of_pods {
+            let conditions = stage.pointer_mut("/spec/selector/matchExpressions").and_then(Value::as_array_mut);
+            conditions.context("a stage without conditions")?.push(json!({
+                "key": ".metadata.namespace", "operator": "NotIn", "values": self.others.untouched,
+            }));
+        }
+        let file = self.dir.join("kwok-stages.yaml");
+        let text: Vec<String> = stages.iter().map(ToString::to_string).collect();
+        fs::write(&file, text.join("\n---\n"))?;
+        Ok(file)
     }
 
     fn controller_manager(&self) -> Result<Process> {
@@ -278,7 +331,7 @@ impl<'a> Layout<'a> {
             "kwok",
             &[
                 ("kubeconfig", text(&self.kubeconfig("admin"))),
-                ("config", text(&self.bin.join("kwok-stages.yaml"))),
+                ("config", text(&self.stages()?)),
                 ("server-address", format!("127.0.0.1:{}", self.kwok_port)),
                 ("node-port", self.kwok_port.to_string()),
                 // Without a pair the nodes get no address.
@@ -299,7 +352,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn node(index: usize) -> serde_json::Value {
+fn node(index: usize) -> Value {
     let name = format!("e2e-node-{index}");
     let size = json!({
         "cpu": "256", "memory": "512Gi", "pods": "500", "ephemeral-storage": "1Ti", "example.com/gpu": "8",
@@ -320,8 +373,8 @@ fn node(index: usize) -> serde_json::Value {
     })
 }
 
-fn is_ready(node: &serde_json::Value) -> bool {
-    let conditions = node.pointer("/status/conditions").and_then(serde_json::Value::as_array);
+fn is_ready(node: &Value) -> bool {
+    let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
     let untainted = node.pointer("/spec/taints").is_none();
     untainted
         && conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))

@@ -38,6 +38,11 @@ impl Process {
         Ok(())
     }
 
+    /// How the process ended, if it did.
+    pub(crate) fn exited(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
     /// Asks the process to end (SIGTERM), as a kubelet does.
     pub(crate) fn terminate(&self) -> Result<()> {
         self.signal("-TERM")

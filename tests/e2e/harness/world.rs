@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::certificates::{Authority, MountedSecret};
 use super::cluster::{Cluster, Refused};
-use super::control_plane::ControlPlane;
+use super::control_plane::{ControlPlane, Others};
 use super::install::{self, Endpoint, NAMESPACE, SERVER_NAME};
 use super::metrics_server::{self, MetricsServer};
 use super::objects::{app, cpu, named, pod, profile};
+use super::playground::Playground;
 use super::scheduler;
 use super::server::{Server, ServerSetup, kubeconfig_of};
 use super::service::Service;
@@ -50,6 +51,7 @@ pub(crate) struct World {
     pub(crate) listen: Ipv4Addr,
     control_plane: RefCell<Option<ControlPlane>>,
     usage: Mutex<Usage>,
+    playground: OnceCell<Playground>,
     installed: RefCell<Vec<Value>>,
     /// To be removed after the scenario, last first.
     litter: RefCell<Vec<Value>>,
@@ -84,6 +86,7 @@ impl World {
             listen,
             control_plane: RefCell::new(control_plane),
             usage: Mutex::default(),
+            playground: OnceCell::new(),
             installed: RefCell::new(installed),
             litter: RefCell::default(),
             started: Cell::default(),
@@ -111,6 +114,15 @@ impl World {
         let mut server = Server::start(&self.setup, &self.service, &name, more)?;
         server.routed().await?;
         Ok(server)
+    }
+
+    /// A second control plane, for what is installed as people install it; from the first scenario on that asks for it.
+    pub(crate) async fn playground(&self) -> Result<&Playground> {
+        if self.control_plane.borrow().is_none() {
+            return Err(Unsuited("pods run as processes beside our own control plane only").into());
+        }
+        let start = async || Playground::start(&tools::control_plane()?, &self.dir.join("playground")).await;
+        self.playground.get_or_try_init(start).await
     }
 
     /// A folder of the scenario's own, for files.
@@ -196,6 +208,7 @@ impl World {
     pub(crate) async fn close(self, failed: bool) -> Result<()> {
         drop(self.server.lock().await.take());
         self.stop_metrics_server().await;
+        drop(self.playground.into_inner());
         if self.control_plane.borrow().is_none() {
             // Somebody else's cluster is left as it was found.
             for object in self.installed.take().iter().rev() {
@@ -339,7 +352,7 @@ async fn control_plane(dir: &Path) -> Result<(Option<ControlPlane>, Cluster)> {
         return Ok((None, cluster));
     }
     let (control_plane, cluster) =
-        ControlPlane::start(&tools::control_plane()?, &dir.join("cluster")).await?;
+        ControlPlane::start(&tools::control_plane()?, &dir.join("cluster"), &Others::default()).await?;
     eprintln!("control plane ready: KUBECONFIG={}", control_plane.kubeconfig().display());
     Ok((Some(control_plane), cluster))
 }

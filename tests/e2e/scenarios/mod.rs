@@ -2,6 +2,7 @@
 
 mod availability;
 mod hpa;
+mod install;
 mod limit_range;
 mod manifests;
 mod opt_out;
@@ -22,6 +23,7 @@ use hpa::{
     convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
     restore as hpa_restore, shim as hpa_shim,
 };
+use install::{certificates as install_certificates, helm as install_helm, overlays as install_overlays};
 use placement::{
     balance as placement_balance, load as placement_load, outage as placement_outage,
     refusals as placement_refusals, spread as placement_spread, told as placement_told,
@@ -95,5 +97,9 @@ pub(crate) fn all() -> Vec<Scenario> {
         placement_balance: the_right_pod, comes_to_rest, only_told, node_lost, leader_dies;
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
+        install_helm: defaults, second_release, upgrade;
+        install_certificates: rotation, replicas, right_taken_away;
+        install_helm: uninstall;
+        install_overlays: self_managed, cert_manager, ha, fail_closed, quota, hpa_shim, placement;
     }
 }
