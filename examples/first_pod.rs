@@ -52,7 +52,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Listen on free ports, in place of 8443 and 8081
+    /// Listen on free ports, in place of 8443, 8081 and 8082
     #[arg(long)]
     pub(crate) any_port: bool,
 }
@@ -175,6 +175,7 @@ struct Server {
     folder: PathBuf,
     admission: SocketAddr,
     probes: SocketAddr,
+    api: SocketAddr,
 }
 
 impl Server {
@@ -189,7 +190,7 @@ impl Server {
         let program = short(&program);
         let mut address =
             |port| if options.any_port { Ok(ANY_PORT.to_owned()) } else { free_address(port, out) };
-        let (admission, probes) = (address(8443)?, address(8081)?);
+        let (admission, probes, api) = (address(8443)?, address(8081)?, address(8082)?);
         let folder = options.folder.clone().unwrap_or_else(|| {
             // Beside a run that has the usual port, another one must leave that one's files alone.
             let own = if admission == ANY_PORT { format!("-{}", std::process::id()) } else { String::new() };
@@ -208,7 +209,7 @@ impl Server {
                 "--probes-address",
                 &probes,
                 "--api-address",
-                "",
+                &api,
                 "--standalone",
             ])
             .arg(&options.objects)
@@ -228,13 +229,13 @@ impl Server {
         }
         let process = command.spawn().with_context(|| format!("{} does not start", program.display()))?;
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Self { process, program, folder, admission: unknown, probes: unknown };
-        (server.admission, server.probes) = server.addresses(&ports).await?;
+        let mut server = Self { process, program, folder, admission: unknown, probes: unknown, api: unknown };
+        (server.admission, server.probes, server.api) = server.addresses(&ports).await?;
         Ok(server)
     }
 
     /// Waits until the server says that it is ready, and where.
-    async fn addresses(&mut self, ports: &Path) -> Result<(SocketAddr, SocketAddr)> {
+    async fn addresses(&mut self, ports: &Path) -> Result<(SocketAddr, SocketAddr, SocketAddr)> {
         let deadline = Instant::now() + Duration::from_secs(30);
         while !ports.exists() {
             if let Some(status) = self.process.try_wait()? {
@@ -248,7 +249,7 @@ impl Server {
             let text = said[name].as_str().with_context(|| format!("{} has no {name}", ports.display()))?;
             Ok(text.parse()?)
         };
-        Ok((address("admission")?, address("probes")?))
+        Ok((address("admission")?, address("probes")?, address("api")?))
     }
 
     fn log_tail(&self) -> String {
@@ -364,8 +365,9 @@ fn write_table(out: &mut dyn Write, rows: &[([String; 5], bool)], colour: bool) 
 
 fn write_what_next(out: &mut dyn Write, options: &Options, server: &Server) -> Result<()> {
     let (folder, objects) = (server.folder.display(), options.objects.display());
-    let (address, probes) = (server.admission, server.probes);
-    writeln!(out, "\nThe server goes on at https://{address}/mutate. In another terminal:\n")?;
+    let (address, probes, api) = (server.admission, server.probes, server.api);
+    writeln!(out, "\nIts dashboard, for your browser: http://{api}/\n")?;
+    writeln!(out, "The server goes on at https://{address}/mutate. In another terminal:\n")?;
     writeln!(out, "  curl --cacert {folder}/ca.crt -H 'Content-Type: application/json' \\")?;
     writeln!(out, "      -d @{folder}/review.json https://{address}/mutate")?;
     writeln!(out, "  curl http://{probes}/metrics")?;

@@ -14,8 +14,10 @@ need cargo "install Rust 1.89 or newer: https://rustup.rs"
 library=$(rustc --print target-libdir --target "$target")
 [ -d "$library" ] || fail "Rust's library for $target is missing: rustup target add $target"
 # ring and mimalloc are C.
-command -v "${target%%-*}-linux-musl-gcc" musl-gcc >/dev/null ||
-  fail "a C compiler for musl is missing: install musl-tools (Debian, Ubuntu), or musl-gcc of your system"
+compiler=CC_${target//-/_}
+[ -n "${!compiler:-}" ] || command -v "${target%%-*}-linux-musl-gcc" >/dev/null ||
+  { [ "${target%%-*}" = "$(uname -m)" ] && command -v musl-gcc >/dev/null; } ||
+  fail "a C compiler for $target is missing: install musl-tools (Debian, Ubuntu) on such a machine, or name one by $compiler"
 
 # No path of the machine that builds it is left in the binary, nor the time, so that two machines build the same.
 home=${CARGO_HOME:-$HOME/.cargo}

@@ -46,7 +46,7 @@ digest=$(image/oci.sh "$work/one" "$work/one.tar")
 check "made twice it is the same ($digest)" cmp "$work/one.tar" "$work/two.tar"
 
 # --- The image: what it says of itself, and that every blob is what its name says.
-mkdir "$work/layout" "$work/root"
+mkdir "$work/layout" "$work/tree"
 tar --extract --directory "$work/layout" --file "$work/one.tar"
 blobs() {
   local blob
@@ -72,6 +72,7 @@ containerfile() {
   grep -qx "ARG VERSION=$(version)" Containerfile || fail "VERSION is not $(version)"
 }
 check "the Containerfile says the same" containerfile
+check "every engine leaves the same files out" cmp .containerignore .dockerignore
 
 # --- The files: these and no others, all root's, none writable by others.
 tar --list --verbose --numeric-owner --gzip --file "$layer" | awk '{ print $1, $2, $6 }' > "$work/files"
@@ -87,10 +88,10 @@ drwxr-xr-x 0/0 licenses/
 -rwxr-xr-x 0/0 plimsoll
 FILES
 check "it has the expected files, owner and modes" diff "$work/expected" "$work/files"
-tar --extract --gzip --directory "$work/root" --file "$layer"
+tar --extract --gzip --directory "$work/tree" --file "$layer"
 
 # --- The binary: static, and silent about the machine that built it.
-program=$work/root/plimsoll
+program=$work/tree/plimsoll
 static() {
   ! readelf --wide --program-headers "$program" | grep -w INTERP || fail "it asks for a program interpreter"
   ! readelf --wide --dynamic "$program" | grep NEEDED || fail "it needs shared libraries"
@@ -105,7 +106,7 @@ no_paths() {
 check "it names no folder of this machine" no_paths
 
 # --- The lists of what is in it.
-sbom=$work/root/licenses/plimsoll.cdx.json
+sbom=$work/tree/licenses/plimsoll.cdx.json
 check "the bill of materials is CycloneDX with a licence for each component" jq -e '
   .bomFormat == "CycloneDX" and (.components | length) > 100
   and all(.components[]; .name and .version and .licenses[0].expression and .licenses[0].expression != "NOASSERTION")
@@ -121,21 +122,21 @@ for crate in criterion proptest insta serde_derive cc; do
 done
 
 # --- It runs, with nothing around it.
-mkdir --mode=0755 "$work/root/check"
-cp -R examples/standalone "$work/root/check/objects"
-mkdir --mode=1777 "$work/root/check/out"
-cat > "$work/root/check/config.yaml" <<'YAML'
+mkdir --mode=0755 "$work/tree/check"
+cp -R examples/standalone "$work/tree/check/objects"
+mkdir --mode=1777 "$work/tree/check/out"
+cat > "$work/tree/check/config.yaml" <<'YAML'
 server: {address: "127.0.0.1:0", drainDelay: 0s}
 probes: {address: "127.0.0.1:0"}
 api: {address: ""}
 YAML
-chmod -R a+rX "$work/root/check"
-chmod 0755 "$work" "$work/root"
-if [ "$(id -u)" = 0 ] && chroot --userspec=65532:65532 "$work/root" /plimsoll --version > /dev/null 2>&1; then
-  inside=(env -i "$(command -v chroot)" --userspec=65532:65532 "$work/root" /plimsoll)
+chmod -R a+rX "$work/tree/check"
+chmod 0755 "$work" "$work/tree"
+if [ "$(id -u)" = 0 ] && chroot --userspec=65532:65532 "$work/tree" /plimsoll --version > /dev/null 2>&1; then
+  inside=(env -i "$(command -v chroot)" --userspec=65532:65532 "$work/tree" /plimsoll)
   as="as 65532:65532"
-elif unshare --map-root-user "$(command -v chroot)" "$work/root" /plimsoll --version > /dev/null 2>&1; then
-  inside=(env -i "$(command -v unshare)" --map-root-user "$(command -v chroot)" "$work/root" /plimsoll)
+elif unshare --map-root-user "$(command -v chroot)" "$work/tree" /plimsoll --version > /dev/null 2>&1; then
+  inside=(env -i "$(command -v unshare)" --map-root-user "$(command -v chroot)" "$work/tree" /plimsoll)
   as="in a namespace"
 else
   fail "the program cannot be run with the image as its root: run this as root (chroot), or allow user namespaces (unshare --map-root-user)"
@@ -149,12 +150,12 @@ check "serve --help" "${inside[@]}" serve --help
   --ports-file /check/out/ports.json > "$work/log" 2>&1 < /dev/null &
 server=$!
 for _ in $(seq 300); do
-  [ ! -s "$work/root/check/out/ports.json" ] || break
+  [ ! -s "$work/tree/check/out/ports.json" ] || break
   kill -0 "$server" 2>/dev/null || fail "image: the server ended: $(cat "$work/log")"
   sleep 0.1
 done
-[ -s "$work/root/check/out/ports.json" ] || fail "image: the server is not ready after 30 s: $(cat "$work/log")"
-port() { jq -r --arg of "$1" '.[$of] | split(":") | last' "$work/root/check/out/ports.json"; }
+[ -s "$work/tree/check/out/ports.json" ] || fail "image: the server is not ready after 30 s: $(cat "$work/log")"
+port() { jq -r --arg of "$1" '.[$of] | split(":") | last' "$work/tree/check/out/ports.json"; }
 ask() { curl --silent --show-error --fail --noproxy '*' --max-time 10 "$@"; }
 check "the server is ready" ask "http://127.0.0.1:$(port probes)/readyz"
 cat > "$work/review.json" <<'JSON'
@@ -168,7 +169,7 @@ JSON
 namespace=$(sed -n 's/^  name: //p' examples/standalone/namespace.yaml)
 sed -i "s/NAMESPACE/$namespace/g" "$work/review.json"
 reviewed() {
-  ask --cacert "$work/root/check/out/ca.crt" --header 'Content-Type: application/json' --data-binary "@$work/review.json" \
+  ask --cacert "$work/tree/check/out/ca.crt" --header 'Content-Type: application/json' --data-binary "@$work/review.json" \
     --connect-to "localhost:443:127.0.0.1:$(port admission)" https://localhost/mutate?timeout=3s > "$work/answer.json"
   jq -e '.response.allowed and (.response.patch | @base64d | fromjson | any(.[]; .path | test("requests")))' "$work/answer.json"
 }

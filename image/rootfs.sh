@@ -3,7 +3,7 @@
 #
 #   image/rootfs.sh FOLDER [BINARY]    without BINARY it is built first; FOLDER must not exist
 #
-#   CA_CERTIFICATES   the public authorities that HTTPS to Prometheus trusts where recommender.prometheus.ca is not set;
+#   CA_CERTIFICATES   the public authorities that HTTPS to Prometheus trusts where recommender.prometheus.caFile is not set;
 #                     default: this machine's; empty: none, and that setting must be set
 # Beside these, what image/build.sh takes.
 set -euo pipefail

@@ -13,6 +13,8 @@
 mod cluster;
 #[path = "recommender/fake.rs"]
 mod fake;
+#[path = "certificates/inspect.rs"]
+mod inspect;
 #[path = "certificates/simulation.rs"]
 mod simulation;
 #[path = "server/support.rs"]

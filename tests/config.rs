@@ -525,7 +525,7 @@ impl Observer for Counter {
         self.0[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn refused(&self) {
+    fn refused(&self, _: &ConfigErrors) {
         self.0[1].fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -59,7 +59,8 @@ fn the_chart_has_copies() {
     copied("chart/files/dashboard.json", &read(&format!("{COMPONENT}/dashboard.json")));
     let rule = read(&format!("{COMPONENT}/prometheusrule.yaml"));
     let groups = rule.split_once("\nspec:\n").unwrap().1.lines();
-    let groups: String = groups.map(|line| format!("{}\n", line.get(2..).unwrap_or_default())).collect();
+    let groups: Vec<&str> = groups.map(|line| line.get(2..).unwrap_or_default()).collect();
+    let groups = groups.join("\n") + "\n";
     assert!(groups.starts_with("groups:\n"), "{groups}");
     copied("chart/files/rules.yaml", &groups);
 }

@@ -35,7 +35,7 @@ async fn serve(folder: &Path, json: bool) -> anyhow::Result<()> {
     };
     let certificates = CertificateStore::open(tls, wall_clock(), &Metrics::new("echo"))?;
     std::fs::write(folder.join(CA_FILE), certificates.ca_pem().context("no CA")?)?;
-    let acceptor = TlsAcceptor::from(certificates.server_config());
+    let acceptor = TlsAcceptor::from(certificates.server_config().context("no certificate")?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let ports = serde_json::json!({"admission": listener.local_addr()?.to_string()});
     let written = folder.join("ports.new");

@@ -156,7 +156,7 @@ async fn serve_constant(
     certificates: &CertificateStore,
     cluster: &Cluster,
 ) -> anyhow::Result<()> {
-    let acceptor = TlsAcceptor::from(certificates.server_config());
+    let acceptor = TlsAcceptor::from(certificates.server_config().context("no certificate")?);
     let names: Vec<&str> = cluster.names.iter().map(String::as_str).collect();
     let answer = Bytes::from(priorities(&names, &vec![EQUAL; names.len()]));
     loop {

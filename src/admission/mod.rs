@@ -27,6 +27,7 @@ use crate::decisions::{Decided, Decisions, why};
 use crate::metrics::{Metrics, NamespaceRead, Operation};
 use crate::quota::run::Door;
 use crate::server::{Admission, Answered, Reply, Stage, status_reply};
+use crate::status::Part;
 
 /// Reads one namespace from the API server, within a short time.
 pub trait NamespaceReader: Send + Sync {
@@ -175,10 +176,15 @@ impl Engine {
             Ok(Some(namespace)) => (NamespaceRead::Found, Some(namespace)),
             Ok(None) => (NamespaceRead::Missing, None),
             Err(error) => {
-                tracing::warn!(%error, "its pods are left untouched until it is seen");
+                if self.metrics.health().failed(Part::Admission, "read a namespace", error.to_string()) {
+                    tracing::warn!(%error, "its pods are left untouched until it is seen");
+                }
                 (NamespaceRead::Error, None)
             }
         };
+        if result != NamespaceRead::Error {
+            self.metrics.health().works(Part::Admission, "read a namespace");
+        }
         self.metrics.namespace_read(result);
         found
     }

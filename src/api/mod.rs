@@ -10,7 +10,7 @@ mod nodes;
 mod quota;
 mod recommendations;
 mod savings;
-mod weights;
+pub(crate) mod weights;
 
 use std::sync::Arc;
 
@@ -19,15 +19,20 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use plimsoll_core::admission::Settings;
 use plimsoll_core::objects::Objects;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+pub(crate) use self::savings::with as savings_of;
 use crate::balance::Rounds;
+use crate::dashboard::{self, Cluster};
 use crate::decisions::Decisions;
+use crate::metrics::Metrics;
 use crate::placement::PlacementState;
 use crate::quota::content::Latest;
 use crate::server::{Readiness, Shutdown, plain};
+use crate::status::StatusSources;
 use crate::survey::Surveys;
 
 /// What every path begins with.
@@ -50,12 +55,29 @@ pub struct Sources {
     pub surveys: Option<Surveys>,
     /// What must hold before this replica is ready, and what does not.
     pub readiness: Readiness,
+    /// How every part is.
+    pub status: Option<StatusSources>,
+    /// What of the configuration decisions depend on.
+    pub settings: Arc<ArcSwap<Settings>>,
+    /// What was counted since the start.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Where single objects are read from while somebody waits for a page.
+    pub cluster: Option<Cluster>,
 }
 
 /// Answers from what is known until `shutdown` is finished.
 pub async fn serve(listener: TcpListener, sources: Sources, shutdown: Shutdown) {
-    let answer = move |request: &Request<Incoming>| {
-        answer(request.method(), request.uri().path(), request.headers(), &sources)
+    let sources = Arc::new(sources);
+    let answer = move |request: Request<Incoming>| {
+        let sources = Arc::clone(&sources);
+        async move {
+            let (method, headers, uri) = (request.method(), request.headers(), request.uri());
+            // A person gets pages; what is refused is said in JSON, which a person can read too.
+            if uri.path().starts_with(ROOT) || check(method, headers).is_err() {
+                return answer(method, uri.path(), headers, &sources);
+            }
+            dashboard::answer(uri.path(), uri.query(), &sources).await
+        }
     };
     plain::serve(listener, "api", shutdown, answer).await;
 }
@@ -111,7 +133,8 @@ fn route(path: &str, known: &Sources) -> Answer {
     let unknown = || {
         let known = "/api/v1/recommendations, /api/v1/recommendations/NAMESPACE, \
                      /api/v1/recommendations/NAMESPACE/KIND/NAME, /api/v1/quota, /api/v1/nodes, \
-                     /api/v1/weights/NAMESPACE/KIND/NAME, /api/v1/balance, /api/v1/decisions and /api/v1/savings";
+                     /api/v1/weights/NAMESPACE/KIND/NAME, /api/v1/balance, /api/v1/decisions, /api/v1/savings and \
+                     /api/v1/status";
         (StatusCode::NOT_FOUND, format!("{path} is not known; there are {known}"))
     };
     let objects = &known.objects.load();
@@ -137,6 +160,11 @@ fn route(path: &str, known: &Sources) -> Answer {
                            and the replica that holds the lease plimsoll-quota always has";
             (StatusCode::NOT_FOUND, message.to_owned())
         }),
+        ["status"] => known
+            .status
+            .as_ref()
+            .and_then(|sources| serde_json::to_string(&sources.status()).ok())
+            .ok_or_else(|| (StatusCode::NOT_FOUND, "nothing here knows how the parts are".to_owned())),
         ["nodes"] => nodes::answer(known.placement.as_ref()),
         ["balance"] => balance::answer(known.balance.as_ref()),
         ["decisions"] => Ok(decisions::all(&known.decisions)),

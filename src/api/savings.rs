@@ -46,7 +46,8 @@ pub(super) fn all(surveys: Option<&Surveys>) -> Answer {
     .to_string())
 }
 
-fn with(named: Value, row: &Row) -> Value {
+/// Adds the figures of a row to its names.
+pub(crate) fn with(named: Value, row: &Row) -> Value {
     let mut object = match named {
         Value::Object(members) => members,
         _ => Map::new(),

@@ -10,7 +10,7 @@ use crate::placement::PlacementState;
 
 /// By what weights nodes are scored for a workload, and where they come from: its own, else those of its images, else
 /// the configuration's. A workload of which nothing runs, and nothing is known, has the latter.
-pub(super) fn of_workload(state: &PlacementState, namespace: &str, kind: &str, name: &str) -> String {
+pub(crate) fn of_workload(state: &PlacementState, namespace: &str, kind: &str, name: &str) -> String {
     let weights = state.weights.load();
     let is_meant = |found: &str, of_kind: &str, of_name: &str| {
         found == namespace && of_kind.eq_ignore_ascii_case(kind) && of_name == name

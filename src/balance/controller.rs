@@ -23,6 +23,7 @@ use crate::cluster::{Events, Evicted, EvictionMode, Evictor, News, reference};
 use crate::config;
 use crate::metrics::{BalanceEviction, Metrics};
 use crate::placement::{PlacementState, now};
+use crate::status::{Failure, Part};
 
 /// So many pods are tried in a round, if `PodDisruptionBudget`s do not allow those before.
 const MOST_TRIES: usize = 5;
@@ -61,6 +62,10 @@ pub async fn balance(client: Client, parts: Parts, cancelled: CancellationToken)
     metrics.balance_ends();
 }
 
+/// What may fail, as it is told.
+const MEMO: &str = "note evictions on the lease";
+const EVICT: &str = "evict pods";
+
 struct Controller {
     parts: Parts,
     state: State,
@@ -89,7 +94,7 @@ impl Controller {
             claims: ClaimReader::new(client.clone()),
             refusals: Refusals::default(),
             evictor: Evictor::new(client.clone(), MANAGER),
-            events: Events::new(client, MANAGER),
+            events: Events::new(client, MANAGER).with_health(parts.metrics.health()),
             state: State::default(),
             cancelled,
             last: None,
@@ -112,6 +117,7 @@ impl Controller {
         loop {
             match self.memory.read().await {
                 Ok(Remembered::Evictions(evictions)) => {
+                    self.parts.metrics.health().works(Part::Balance, MEMO);
                     self.state = State::remembering(evictions, now());
                     return;
                 }
@@ -126,7 +132,9 @@ impl Controller {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "what the last leader has evicted cannot be read; trying again");
+                    if self.parts.metrics.health().failed(Part::Balance, MEMO, &error) {
+                        tracing::warn!(%error, "what the last leader has evicted cannot be read; trying again");
+                    }
                     sleep(AGAIN).await;
                 }
             }
@@ -241,7 +249,11 @@ impl Controller {
             Evicted::Refused { message, may_not: false } => {
                 return (Outcome::Refused, Some(message), Tried::Next);
             }
-            Evicted::Refused { message, may_not: true } => Some(message),
+            Evicted::Refused { message, may_not: true } => {
+                let told = Failure { message: message.clone(), forbidden: true };
+                self.parts.metrics.health().failed(Part::Balance, EVICT, told);
+                Some(message)
+            }
             Evicted::Failed(error) => Some(error.to_string()),
         };
         self.state.note(goes.past(&source.name, round.now, false));
@@ -259,7 +271,9 @@ impl Controller {
         // Before it is done: the next leader must know of it, and nobody can write there who does not lead.
         self.state.note(goes.past(&source.name, round.now, true));
         match self.memory.write(&self.state, round.now).await {
-            Ok(true) => {}
+            Ok(true) => {
+                self.parts.metrics.health().works(Part::Balance, MEMO);
+            }
             Ok(false) => {
                 self.state.take_back(&goes.workload);
                 let message = "another replica leads now".to_owned();
@@ -267,26 +281,37 @@ impl Controller {
             }
             Err(error) => {
                 self.state.take_back(&goes.workload);
-                tracing::warn!(%error, "an eviction could not be noted on the lease, and is not done");
+                if self.parts.metrics.health().failed(Part::Balance, MEMO, &error) {
+                    tracing::warn!(%error, "an eviction could not be noted on the lease, and is not done");
+                }
                 return (Outcome::Withheld, Some(error.to_string()), Tried::Done);
             }
         }
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
         let evicted = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::Real).await;
         match evicted {
-            Evicted::Yes => (Outcome::Evicted, None, Tried::Done),
+            Evicted::Yes => {
+                self.parts.metrics.health().works(Part::Balance, EVICT);
+                (Outcome::Evicted, None, Tried::Done)
+            }
             Evicted::Gone => {
                 // The node is less busy now; by how much, the next round knows better.
                 self.state.take_back(&goes.workload);
                 (Outcome::Gone, None, Tried::Done)
             }
-            Evicted::Refused { message, .. } => {
+            Evicted::Refused { message, may_not } => {
+                if may_not {
+                    let told = Failure { message: message.clone(), forbidden: true };
+                    self.parts.metrics.health().failed(Part::Balance, EVICT, told);
+                }
                 self.state.take_back(&goes.workload);
                 (Outcome::Refused, Some(message), Tried::Next)
             }
             // It may have been evicted all the same, and counts as if it had been.
             Evicted::Failed(error) => {
-                tracing::warn!(%error, "an eviction failed");
+                if self.parts.metrics.health().failed(Part::Balance, EVICT, &error) {
+                    tracing::warn!(%error, "an eviction failed");
+                }
                 (Outcome::Failed, Some(error.to_string()), Tried::Done)
             }
         }

@@ -21,7 +21,7 @@ pub use self::claims::ClaimReader;
 pub use self::controller::{Parts, balance};
 pub use self::memory::{MEMO, Memory};
 pub use self::plan::{plan_by, settings};
-pub use self::report::{CameBack, Node, Outcome, Report, SparedPod};
+pub use self::report::{CameBack, Candidate, Node, Outcome, Report, SparedPod};
 pub use self::rounds::Rounds;
 
 /// Who we are to the API server when pods are evicted.

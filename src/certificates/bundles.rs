@@ -23,22 +23,22 @@ const INJECTION: &str = "cert-manager.io/inject-";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
     group: &'static str,
 }
 
 const MUTATING: Kind = Kind {
-    kind: "MutatingWebhookConfiguration",
+    name: "MutatingWebhookConfiguration",
     plural: "mutatingwebhookconfigurations",
     group: "admissionregistration.k8s.io",
 };
 const VALIDATING: Kind = Kind {
-    kind: "ValidatingWebhookConfiguration",
+    name: "ValidatingWebhookConfiguration",
     plural: "validatingwebhookconfigurations",
     group: "admissionregistration.k8s.io",
 };
-const API_SERVICE: Kind = Kind { kind: "APIService", plural: "apiservices", group: "apiregistration.k8s.io" };
+const API_SERVICE: Kind = Kind { name: "APIService", plural: "apiservices", group: "apiregistration.k8s.io" };
 
 /// One object by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Bundles {
     }
 
     async fn read_one(&self, target: &Target) -> Seen {
-        let at = format!("{} {}", target.kind.kind, target.name);
+        let at = format!("{} {}", target.kind.name, target.name);
         let (state, object) = match self.get(target).await {
             Ok(object) => match state_of(&object, &self.service) {
                 BundleState::Closed(why, held) => (BundleState::Closed(format!("{at}: {why}"), held), object),
@@ -176,7 +176,7 @@ fn request(target: &Target) -> Request {
 }
 
 fn call<'a>(verb: &'static str, target: &'a Target) -> Call<'a> {
-    let Kind { kind, plural, group } = target.kind;
+    let Kind { name: kind, plural, group } = target.kind;
     Call { verb, kind, resource: plural, group, object: &target.name, bytes: 0 }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use comfy_table::{Color, ContentArrangement, Table};
 use tokio::runtime::{Builder, Runtime};
 
 use super::CliError;
@@ -14,6 +15,10 @@ pub struct Context<'a> {
     pub out: &'a mut dyn Write,
     /// The name the program was called by.
     pub program: &'static str,
+    /// Whether results go to a terminal.
+    pub terminal: bool,
+    /// Whether results may have colours.
+    pub color: bool,
     config_file: Option<PathBuf>,
     flags: Vec<Flag>,
 }
@@ -25,7 +30,46 @@ impl<'a> Context<'a> {
         config_file: Option<PathBuf>,
         flags: Vec<Flag>,
     ) -> Self {
-        Self { out, program, config_file, flags }
+        Self { out, program, terminal: false, color: false, config_file, flags }
+    }
+
+    /// The same, with another place for results.
+    pub fn writing_to<'b>(&self, out: &'b mut dyn Write) -> Context<'b> {
+        Context {
+            out,
+            program: self.program,
+            terminal: self.terminal,
+            color: self.color,
+            config_file: self.config_file.clone(),
+            flags: self.flags.clone(),
+        }
+    }
+
+    /// Writes a table: within the width of a terminal; elsewhere nothing is broken into lines.
+    pub fn write_table(&mut self, table: &mut Table) -> Result<(), CliError> {
+        if self.terminal {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        }
+        if self.color {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        for line in table.lines() {
+            writeln!(self.out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// A text in a colour, where there are colours.
+    pub fn painted(&self, text: &str, color: Option<Color>) -> String {
+        let code = match color {
+            Some(Color::Green) => "32",
+            Some(Color::Yellow) => "33",
+            Some(Color::Red) => "31",
+            _ => return text.to_owned(),
+        };
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// Lets a command's own flag stand for a setting.

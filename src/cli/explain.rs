@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use self::live::Live;
 use self::report::Report;
+use super::again::Again;
 use super::{CliError, Context, Exit, examples};
 use crate::cluster;
 
 pub(super) use self::table::write;
 
-/// Explain what happens to a workload or pod of a cluster, and why
+/// Explain what happens to a workload, pod or autoscaler of a cluster, and why
 ///
 /// Reads the cluster that kubectl would, with its rights: the namespace, profiles, LimitRanges and recommendations. The
 /// decision is the one that the server would make about the next pod.
@@ -25,6 +26,7 @@ pub(super) use self::table::write;
     "a Deployment: its profile, what was measured, and what a new pod will request" => "plimsoll explain workload web -n shop",
     "another kind" => "plimsoll explain workload statefulset/db -n shop",
     "a pod that runs: what was done to it, and what would be done to its successor" => "plimsoll explain pod web-7d4f9c8b6d-x2x4z -n shop",
+    "an autoscaler: what it sees, and what it was meant to see" => "plimsoll explain hpa web -n shop",
     "for a script" => "plimsoll explain workload web -n shop -o json",
 ))]
 pub(super) struct Args {
@@ -38,6 +40,8 @@ enum What {
     Workload(Named),
     /// A pod
     Pod(Named),
+    /// An autoscaler: the same as `plimsoll hpa explain`
+    Hpa(super::hpa::ExplainArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,6 +62,9 @@ struct Named {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
+    #[command(flatten)]
+    again: Again,
+
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: Form,
@@ -77,7 +84,12 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let (named, pod) = match &args.what {
         What::Workload(named) => (named, false),
         What::Pod(named) => (named, true),
+        What::Hpa(args) => return super::hpa::explain(args, ctx),
     };
+    named.again.run(ctx, |ctx| once(named, pod, ctx))
+}
+
+fn once(named: &Named, pod: bool, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let report = ctx.runtime()?.block_on(async {
         let kubeconfig = named.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use kube::Client;
 
+pub(super) use self::explain::{Args as ExplainArgs, run as explain};
 use super::output::print;
 use super::{CliError, Context, Exit, examples};
 use crate::cluster;

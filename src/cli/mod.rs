@@ -3,6 +3,8 @@
 //! To add a command: a module with `Args` (a clap derive with an EXAMPLES section, see `examples!`) and
 //! `run(args, ctx) -> Result<Exit, CliError>`, a variant in `Command` and a line in `dispatch`.
 
+mod access;
+mod again;
 mod balance;
 mod calls;
 mod certs;
@@ -18,19 +20,22 @@ mod manifests;
 mod mutate;
 mod output;
 mod placement_world;
+mod profiles;
 mod quota;
 mod recommend;
 mod review;
 mod score;
 mod serve;
+mod server;
 mod simulate;
+mod status;
 mod top;
 mod uninstall;
 mod validate;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -84,8 +89,40 @@ pub struct Cli {
     #[arg(long, global = true, help_heading = "Global options", value_name = "FORMAT", ignore_case = true)]
     log_format: Option<LogFormat>,
 
+    /// Colours in results
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto"
+    )]
+    color: ColorWhen,
+
     #[command(subcommand)]
     command: Command,
+}
+
+/// When results have colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ColorWhen {
+    /// On a terminal, unless the variable NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl ColorWhen {
+    fn shows(self, terminal: bool) -> bool {
+        match self {
+            Self::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 /// How log lines are written.
@@ -114,6 +151,8 @@ enum Command {
     Score(score::Args),
     Balance(balance::Args),
     Top(top::Args),
+    Status(status::Args),
+    Profiles(profiles::Args),
     Config(config::Args),
     Certs(certs::Args),
     Manifests(manifests::Args),
@@ -137,6 +176,8 @@ fn dispatch(command: Command, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         Command::Score(args) => score::run(&args, ctx),
         Command::Balance(args) => balance::run(&args, ctx),
         Command::Top(args) => top::run(&args, ctx),
+        Command::Status(args) => status::run(&args, ctx),
+        Command::Profiles(args) => profiles::run(&args, ctx),
         Command::Config(args) => config::run(args, ctx),
         Command::Certs(args) => certs::run(args, ctx),
         Command::Manifests(args) => manifests::run(&args, ctx),
@@ -161,6 +202,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut out = Output::new(io::stdout());
     let mut ctx = Context::new(&mut out, program, cli.config, flags(cli.log_level, cli.log_format));
+    ctx.terminal = io::stdout().is_terminal();
+    ctx.color = cli.color.shows(ctx.terminal);
     let ran = dispatch(cli.command, &mut ctx);
     let ran = ran.and_then(|exit| out.flush().map(|()| exit).map_err(CliError::from));
     if out.is_closed() {

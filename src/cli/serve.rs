@@ -19,7 +19,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use self::certificates::tls_options;
 use self::files::Ports;
 use self::process::Process;
 use super::{CliError, Context, Exit, examples};
@@ -34,8 +33,8 @@ use crate::placement::PlacementState;
 use crate::profiles;
 use crate::quota::content::Latest;
 use crate::server::health;
-use crate::server::tls::{TlsError, wall_clock};
-use crate::server::{self, CertificateStore, ClientAuth, Readiness, ServerOptions, Shutdown};
+use crate::server::{self, ClientAuth, Readiness, ServerOptions, Shutdown};
+use crate::status::Part;
 use crate::telemetry::{self, LogControl};
 
 /// How long the background tasks may take to end after the last request was answered. The recommender writes its last
@@ -56,8 +55,8 @@ const STANDALONE_DEFAULTS: [(&str, &str); 4] = [
 /// Run the admission server
 ///
 /// In a cluster, objects are watched through the API server, and the certificate is read from tls.certificate and
-/// tls.key of the configuration, which must be there (`plimsoll certs` makes them), unless tls.source is SelfManaged:
-/// then the server looks after certificates itself. With --standalone the objects come
+/// tls.key of the configuration, which must be there (`plimsoll certs` makes them), unless tls.source says
+/// that the server looks after certificates itself. With --standalone the objects come
 /// from the manifests of a folder, and certificates are made on the fly unless tls.source is set.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
@@ -164,17 +163,10 @@ async fn serve(
     let Process { config, metrics, readiness, tasks, snapshots, .. } = &process;
     metrics.config_loaded(seconds_since_epoch());
 
-    let certificates = CertificateStore::open(tls_options(config, &process.held), wall_clock(), metrics)
-        .map_err(|error| CliError::Usage(with_way_out(&error)))?;
-    if let (Some(path), Some(ca)) = (&args.ca_file, certificates.ca_pem()) {
-        files::write(path, ca)?;
-    }
+    let certificates = certificates::open(&process, args.ca_file.as_deref())?;
     if let Some(path) = &args.ports_file {
         files::check(path)?;
     }
-    let store = Arc::clone(&certificates);
-    readiness.check("certificate", move || store.check());
-
     let (admission, admission_address) = bind(config.server.address).await?;
     let (probes, probes_address) = bind(config.probes.address).await?;
     tasks.spawn("probes", health::serve(probes, readiness.clone(), Arc::clone(metrics), shutdown.clone()));
@@ -182,8 +174,6 @@ async fn serve(
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let polling = Arc::clone(&certificates).watch(certificates::poll_interval(config), shutdown.clone());
-    tasks.spawn("certificates", polling);
 
     // Without a cluster there is nothing to place.
     let placement = args.standalone.is_none().then(|| placement::state(&process)).flatten();
@@ -226,15 +216,8 @@ async fn serve(
         }
     }
     let api_address = api.map(|(listener, address)| {
-        let sources = api::Sources {
-            objects: snapshots.current(),
-            ledger: latest,
-            placement,
-            balance,
-            decisions,
-            surveys: client.as_ref().map(|client| process.survey(client)),
-            readiness: readiness.clone(),
-        };
+        let known = process.known(client.as_ref());
+        let sources = api::Sources { ledger: latest, placement, balance, decisions, ..known };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address
     });
@@ -272,14 +255,6 @@ async fn serve(
     said.await.map_err(anyhow::Error::new)??;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// The error, and for a pair that is not there what to do about it at the start.
-fn with_way_out(error: &TlsError) -> String {
-    let missing = matches!(error, TlsError::Read { what: "certificate" | "key", .. });
-    let way_out =
-        if missing { ", or set tls.certificate and tls.key (`plimsoll certs` makes them)" } else { "" };
-    format!("{error}{way_out}")
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {
@@ -405,8 +380,10 @@ impl Observer for ReloadCounter {
         self.0.config_loaded(seconds_since_epoch());
     }
 
-    fn refused(&self) {
+    fn refused(&self, errors: &config::ConfigErrors) {
         self.0.config_reload(ReloadResult::Refused);
+        let why = format!("{errors}; the last good configuration stays");
+        self.0.health().failed(Part::Configuration, "reload", why);
     }
 }
 

@@ -26,7 +26,8 @@ use crate::cluster;
 ///
 /// In this order: webhook configurations, so that nothing waits for a server; `APIServices` are given back to whom they were
 /// taken from; the servers are stopped (the Deployment is scaled to 0); autoscalers get back the targets that their authors
-/// wrote; nodes lose our labels and annotations; ledgers of quota and Leases are deleted. Each step is told. One that fails does not keep the
+/// wrote; nodes lose our labels and annotations; ledgers of quota, which have a finalizer, and Leases are deleted. Each step
+/// is told. One that fails does not keep the
 /// others from being tried, and all of it may be repeated. What has one of our names but not our label is left as it is.
 ///
 /// Afterwards delete the rest: `kubectl delete --ignore-not-found -k` of what was applied. `helm uninstall` runs this command by itself.

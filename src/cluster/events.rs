@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::status::{Failure, Health, Part};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -11,6 +12,8 @@ use tokio::time::{Instant, timeout};
 
 /// How long an event may take to be published; it is not worth waiting for.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What may fail, as it is told.
+const PUBLISH: &str = "publish events";
 /// The longest note that the API server takes in an event is 1 KiB.
 const NOTE_BYTES: usize = 1_000;
 /// The least time between two events about one object for one reason.
@@ -22,6 +25,7 @@ const REMEMBERED: usize = 10_000;
 pub struct Events {
     recorder: Recorder,
     told: Mutex<HashMap<(String, &'static str), Instant>>,
+    health: Health,
 }
 
 impl std::fmt::Debug for Events {
@@ -43,7 +47,13 @@ impl Events {
     /// Nothing is called yet. `controller` is who tells, such as `plimsoll-quota`.
     pub fn new(client: Client, controller: &str) -> Self {
         let reporter = Reporter { controller: controller.to_owned(), ..Reporter::from(controller) };
-        Self { recorder: Recorder::new(client, reporter), told: Mutex::default() }
+        Self { recorder: Recorder::new(client, reporter), told: Mutex::default(), health: Health::default() }
+    }
+
+    /// Where it is told that events cannot be published.
+    #[must_use]
+    pub fn with_health(self, health: &Health) -> Self {
+        Self { health: health.clone(), ..self }
     }
 
     /// Tells of an object, as [`reference`] names it. `reason` is one word in camel case, `action` what was done.
@@ -65,10 +75,10 @@ impl Events {
             action: action.to_owned(),
             secondary: None,
         };
-        match timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "an event could not be published"),
-            Err(_) => tracing::debug!("an event could not be published: no answer"),
+        if let Ok(published) = timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
+            super::note_event(&self.health, &published);
+        } else {
+            tracing::debug!("an event could not be published: no answer");
         }
     }
 
@@ -92,6 +102,20 @@ impl Events {
         }
         // What cannot be remembered would be told over and over.
         has_room
+    }
+}
+
+/// Notes what became of an event.
+pub(crate) fn note(health: &Health, published: &Result<(), kube::Error>) {
+    let Err(error) = published else {
+        health.works(Part::Events, PUBLISH);
+        return;
+    };
+    let Failure { message, forbidden } = Failure::from(error);
+    let grant = if forbidden { "; grant create and patch on events.events.k8s.io" } else { "" };
+    let message = format!("create Event: {message}{grant}");
+    if health.failed(Part::Events, PUBLISH, Failure { message, forbidden }) {
+        tracing::warn!(%error, "events cannot be published; they are lost{grant}");
     }
 }
 

@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, configuration, connect};
 pub use self::election::{Leadership, LeadershipOptions, LeaseMemo, identity, lease_name, stand_still};
-pub(crate) use self::events::reference;
 pub use self::events::{Events, News};
+pub(crate) use self::events::{note as note_event, reference};
 pub use self::evict::{Evicted, EvictionMode, Evictor};
 use self::fold::FactReader;
 use self::kinds::watched_with;
@@ -117,8 +117,9 @@ pub async fn run(
         tasks.spawn(watch.run());
     }
     drop(changes);
+    let health = metrics.health().clone();
     tasks.spawn(Writer::new(snapshots, metrics, readiness, news, &options).run(received));
-    tasks.spawn(StatusKeeper::new(client, options).run(profiles));
+    tasks.spawn(StatusKeeper::new(client, options, health).run(profiles));
     tokio::select! {
         () = cancelled.cancelled() => {}
         () = until_one_ends(&mut tasks) => {}

@@ -22,6 +22,10 @@ use super::backoff::{Backoff, chance};
 use super::fold::SeenProfile;
 use super::kinds::PROFILE;
 use super::writer::ProfileNews;
+use crate::status::{Failure, Health, Part};
+
+/// What may fail, as it is told.
+const STATUS: &str = "write the status of profiles";
 
 /// Who we are to the API server: field manager and reporter of events.
 const MANAGER: &str = "plimsoll";
@@ -120,13 +124,14 @@ pub(super) struct StatusKeeper {
     recorder: Recorder,
     options: ClusterOptions,
     entries: BTreeMap<String, Entry>,
+    health: Health,
 }
 
 impl StatusKeeper {
-    pub(super) fn new(client: Client, options: ClusterOptions) -> Self {
+    pub(super) fn new(client: Client, options: ClusterOptions, health: Health) -> Self {
         let reporter = Reporter { controller: MANAGER.to_owned(), ..Reporter::from(MANAGER) };
         let recorder = Recorder::new(client.clone(), reporter);
-        Self { client, recorder, options, entries: BTreeMap::new() }
+        Self { client, recorder, options, entries: BTreeMap::new(), health }
     }
 
     /// Keeps them until there is no more news.
@@ -220,6 +225,7 @@ impl StatusKeeper {
         let body = patch(&profile, &verdict, Timestamp::now());
         match timeout(CALL_TIMEOUT, apply(&self.client, &profile.name, &body)).await {
             Ok(Ok(())) => {
+                self.health.works(Part::Snapshots, STATUS);
                 entry.backoff.reset();
                 entry.written = Some(Instant::now());
                 if is_turn(&profile, &verdict) {
@@ -229,17 +235,25 @@ impl StatusKeeper {
             // It was deleted in the meantime.
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
             failed => {
-                let why = match failed {
-                    Ok(Err(error)) => error.to_string(),
-                    _ => format!("no answer within {} s", CALL_TIMEOUT.as_secs()),
+                let mut told = match failed {
+                    Ok(Err(error)) => Failure::from(&error),
+                    _ => format!("no answer within {} s", CALL_TIMEOUT.as_secs()).into(),
                 };
+                if told.forbidden {
+                    told.message.push_str(
+                        "; grant patch on overcommitprofiles/status.plimsoll.dev to the service account",
+                    );
+                }
+                let why = told.message.clone();
                 let pause = entry.backoff.pause();
                 entry.due = Some(Instant::now() + pause);
-                tracing::warn!(
-                    profile = name,
-                    error = why,
-                    "the status of a profile cannot be written; trying again"
-                );
+                if self.health.failed(Part::Snapshots, STATUS, told) {
+                    tracing::warn!(
+                        profile = name,
+                        error = why,
+                        "the status of a profile cannot be written; trying again"
+                    );
+                }
             }
         }
     }
@@ -268,10 +282,10 @@ impl StatusKeeper {
             uid: Some(profile.uid.clone()).filter(|uid| !uid.is_empty()),
             ..ObjectReference::default()
         };
-        match timeout(CALL_TIMEOUT, self.recorder.publish(&event, &regarding)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(profile = name, %error, "an event could not be published"),
-            Err(_) => tracing::debug!(profile = name, "an event could not be published: no answer"),
+        if let Ok(published) = timeout(CALL_TIMEOUT, self.recorder.publish(&event, &regarding)).await {
+            super::note_event(&self.health, &published);
+        } else {
+            tracing::debug!(profile = name, "an event could not be published: no answer");
         }
     }
 }

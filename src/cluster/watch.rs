@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ClusterOptions;
 use super::backoff::{Backoff, chance};
 use crate::metrics::Metrics;
+use crate::status::{Failure, Part};
 
 /// How long one page of a list, or the head of a watch's answer, may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// Why a list or a watch failed.
 #[derive(Debug, Error)]
 enum WatchFailure {
-    #[error("{}", describe(.0))]
+    #[error("{}{}", describe(.0), if is_forbidden(.0) { ": grant list and watch to the service account" } else { "" })]
     Client(#[from] Box<kube::Error>),
     #[error("no answer within {} s", ANSWER_TIMEOUT.as_secs())]
     Slow,
@@ -70,6 +71,10 @@ impl WatchFailure {
     }
 }
 
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
 /// The error with its causes; what an operator can do where the status tells it.
 pub(crate) fn describe(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
@@ -78,7 +83,8 @@ pub(crate) fn describe(error: &kube::Error) -> String {
                 "{}: the credentials are not accepted; check the kubeconfig or service account",
                 status.message
             ),
-            403 => format!("{}: grant list and watch to the service account", status.message),
+            // Who may not is named there, and what.
+            403 => status.message.clone(),
             code => format!("{} ({code})", status.message),
         };
     }
@@ -394,6 +400,7 @@ impl<R: Reader> Watch<R> {
     }
 
     fn say_works_again(&mut self) {
+        self.metrics.health().works(Part::Snapshots, self.collection.kind);
         if std::mem::take(&mut self.failing) {
             tracing::info!(kind = self.collection.kind, "the watch works again");
         }
@@ -401,11 +408,21 @@ impl<R: Reader> Watch<R> {
 
     fn failed(&mut self, what: &'static str, failure: &WatchFailure) {
         self.metrics.watch_error(self.collection.kind);
+        let forbidden = failure.code() == Some(403);
+        let told = Failure { message: format!("{what} failed: {failure}"), forbidden };
+        self.metrics.health().failed(Part::Snapshots, self.collection.kind, told);
         if std::mem::replace(&mut self.failing, true) {
             tracing::debug!(kind = self.collection.kind, %failure, "{what} failed again");
         } else {
             tracing::warn!(kind = self.collection.kind, %failure, "{what} failed; the last snapshot stays, trying again");
         }
+    }
+}
+
+impl<R: Reader> Drop for Watch<R> {
+    fn drop(&mut self) {
+        // What nobody wants to know any more does not fail any more.
+        self.metrics.health().works(Part::Snapshots, self.collection.kind);
     }
 }
 

@@ -18,8 +18,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 pub trait Observer: Send + Sync {
     /// A changed file was taken over.
     fn reloaded(&self) {}
-    /// A changed file was refused; the last good configuration stays.
-    fn refused(&self) {}
+    /// A changed file was refused for these reasons; the last good configuration stays.
+    fn refused(&self, _errors: &ConfigErrors) {}
 }
 
 impl Observer for () {}
@@ -87,7 +87,7 @@ impl<O: Observer> ConfigWatcher<O> {
             Ok((different, loaded)) => self.take_over(different, loaded),
             Err(errors) => {
                 report_refusal(&errors);
-                self.observer.refused();
+                self.observer.refused(&errors);
                 Poll::Refused(errors)
             }
         }

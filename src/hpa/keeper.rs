@@ -27,6 +27,10 @@ use crate::cluster::Limiter;
 use crate::cluster::backoff::Backoff;
 use crate::cluster::{Next, WriteError};
 use crate::metrics::{HpaState, HpaWrite};
+use crate::status::Part;
+
+/// What may fail, as it is told.
+const WRITE: &str = "write autoscalers";
 
 /// The pauses between writes about one autoscaler that does not become what it should.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
@@ -103,7 +107,7 @@ impl Keeper {
         Self {
             calls: Calls::new(client.clone()),
             scales: Scales::default(),
-            teller: Teller::new(client),
+            teller: Teller::new(client, parts.metrics.health()),
             limiter: Limiter::new(u32::try_from(parts.config.writes_per_second).unwrap_or(u32::MAX)),
             before: None,
             known: BTreeMap::new(),
@@ -157,6 +161,9 @@ impl Keeper {
             writes.extend(self.consider(key, &objects, &settings).await);
         }
         self.write(writes).await;
+        if !self.known.values().any(|known| known.told.contains_key("failed")) {
+            self.parts.metrics.health().works(Part::HpaKeeper, WRITE);
+        }
         self.is_settled |= self.resume.is_none();
         self.parts.metrics.hpa_states(self.known.values().map(|known| known.state));
     }
@@ -286,6 +293,7 @@ impl Keeper {
             known.not_before = Some(Instant::now() + known.backoff.pause());
             let result = match answer {
                 Ok(hpa) => {
+                    known.told.remove("failed");
                     let is_pending = hpa.sync.is_some();
                     known.newer = Some((Arc::clone(&write.seen), Arc::new(hpa)));
                     if is_pending {
@@ -317,6 +325,7 @@ impl Keeper {
                     }
                     known.is_uncertain = true;
                     known.failed(&error);
+                    self.parts.metrics.health().failed(Part::HpaKeeper, WRITE, &error);
                     self.teller.refused(&write.hpa, &error, &mut known.told);
                     HpaWrite::Failure
                 }

@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::calls::MANAGER;
 use crate::cluster::{Events, News, Next, WriteError, reference};
+use crate::status::Health;
 
 /// What was told is told again after this time if it is still so.
 const STILL: Duration = Duration::from_secs(600);
@@ -50,9 +51,9 @@ fn of_hpa(hpa: &Hpa) -> ObjectReference {
 }
 
 impl Teller {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, health: &Health) -> Self {
         let (events, queue) = mpsc::channel(QUEUE);
-        let publishing = tokio::spawn(publish(Events::new(client, MANAGER), queue));
+        let publishing = tokio::spawn(publish(Events::new(client, MANAGER).with_health(health), queue));
         Self { events, _publishing: AbortOnDropHandle::new(publishing) }
     }
 

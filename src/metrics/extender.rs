@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::families::register;
 use super::labels::{ExtenderOutcome, ExtenderVerb};
 use super::{ListenerMetrics, Metrics};
+use crate::status::Health;
 
 /// Upper bounds of the buckets of durations, in seconds.
 const LATENCY_BUCKETS: [f64; 11] =
@@ -48,7 +49,7 @@ pub(super) struct ExtenderFamilies {
 }
 
 impl ExtenderFamilies {
-    pub(super) fn register(r: &mut Registry) -> Self {
+    pub(super) fn register(r: &mut Registry, health: &Health) -> Self {
         let requests: Family<RequestLabels, Counter> = register(
             r,
             "extender_requests",
@@ -86,7 +87,7 @@ impl ExtenderFamilies {
             weights.get_or_create_owned(&FromLabel { from: from.name() });
         }
         let refused = register(r, "extender_refused_nodes", "Nodes that were refused for their load");
-        let listener = ListenerMetrics::register(r, "extender_", "extender");
+        let listener = ListenerMetrics::register(r, "extender_", "extender", health);
         Self { listener, requests, duration, nodes, whole, weights, refused }
     }
 }

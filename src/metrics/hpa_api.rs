@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use super::families::register;
 use super::labels::{ApiGroup, ApiOutcome, ReviewKind, ReviewResult, ScaleOutcome, UpstreamError};
 use super::{ListenerMetrics, Metrics};
+use crate::status::Health;
 
 /// Upper bounds of the buckets of the upstream's duration, in seconds.
 const UPSTREAM_BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -50,7 +51,7 @@ pub(super) struct HpaApiFamilies {
 }
 
 impl HpaApiFamilies {
-    pub(super) fn register(r: &mut Registry) -> Self {
+    pub(super) fn register(r: &mut Registry, health: &Health) -> Self {
         let requests: Family<RequestLabels, Counter> = register(
             r,
             "hpa_api_requests",
@@ -95,7 +96,7 @@ impl HpaApiFamilies {
                 reviews.get_or_create_owned(&ReviewLabels { kind, result });
             }
         }
-        let listener = ListenerMetrics::register(r, "hpa_api_", "aggregated API");
+        let listener = ListenerMetrics::register(r, "hpa_api_", "aggregated API", health);
         Self { listener, requests, upstream_duration, upstream_errors, scaled, reviews }
     }
 }

@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use super::GaugeGuard;
 use super::families::{IntGauge, register, reloads};
 use super::labels::{CodeLabel, ReloadLabel, ReloadResult};
+use crate::status::{Health, Part};
 
 /// What one HTTPS listener counts. Clones share it.
 #[derive(Clone, Debug)]
@@ -20,11 +21,13 @@ pub struct ListenerMetrics {
     handshake_failures: Counter,
     not_after: IntGauge,
     reloads: Family<ReloadLabel, Counter>,
+    health: Health,
+    name: String,
 }
 
 impl ListenerMetrics {
     /// Families of which each name begins with `prefix`; `name` is what people call the listener.
-    pub(super) fn register(r: &mut Registry, prefix: &str, name: &str) -> Self {
+    pub(super) fn register(r: &mut Registry, prefix: &str, name: &str, health: &Health) -> Self {
         let full = |family: &str| format!("{prefix}{family}");
         let http_rejected: Family<CodeLabel, Counter> = register(
             r,
@@ -77,6 +80,8 @@ impl ListenerMetrics {
                 &full("tls_reloads"),
                 &format!("Attempts of the {name} listener to take up a new certificate, by result"),
             ),
+            health: health.clone(),
+            name: name.to_owned(),
         }
     }
 
@@ -110,10 +115,24 @@ impl ListenerMetrics {
     /// Notes the end of validity of the served certificate, in seconds since the epoch.
     pub fn tls_not_after(&self, seconds: i64) {
         self.not_after.set(seconds);
+        self.health.not_after(Part::Certificates, &self.name, seconds);
     }
 
     /// Counts an attempt to take up changed certificate files.
     pub fn tls_reload(&self, result: ReloadResult) {
         self.reloads.get_or_create(&ReloadLabel { result }).inc();
+        if result == ReloadResult::Success {
+            self.tls_accepted();
+        }
+    }
+
+    /// What the files hold is what is served.
+    pub fn tls_accepted(&self) {
+        self.health.works(Part::Certificates, &self.name);
+    }
+
+    /// A changed certificate was refused, and why; the last good one stays.
+    pub fn tls_refused(&self, why: &str) {
+        self.health.failed(Part::Certificates, &self.name, why);
     }
 }

@@ -13,6 +13,7 @@ mod labels;
 mod listener;
 mod nodes;
 mod placement_load;
+mod problems;
 mod process;
 mod quota;
 mod recommender;
@@ -42,10 +43,12 @@ pub use self::labels::{
 pub use self::listener::ListenerMetrics;
 use self::nodes::NodesFamilies;
 use self::placement_load::LoadFamilies;
+use self::problems::Problems;
 use self::process::ProcessCollector;
 use self::quota::QuotaFamilies;
 use self::recommender::RecommenderFamilies;
 use crate::server::Stage;
+use crate::status::{Health, Part};
 
 /// The media type of what [`Metrics::encode`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -66,6 +69,7 @@ pub struct Metrics {
     nodes: NodesFamilies,
     load: LoadFamilies,
     certificates: CertificateFamilies,
+    health: Health,
 }
 
 impl Metrics {
@@ -79,18 +83,20 @@ impl Metrics {
         registry.register_collector(Box::new(ProcessCollector));
         let r = registry.sub_registry_with_prefix("plimsoll");
         r.register("build", "The running version", Info::new(VersionLabel { version: version.to_owned() }));
+        let health = Health::default();
         let admission = AdmissionFamilies::register(r);
-        let listener = ListenerMetrics::register(r, "", "admission");
+        let listener = ListenerMetrics::register(r, "", "admission", &health);
         let state = StateFamilies::register(r);
         let recommender = RecommenderFamilies::register(r);
         let quota = QuotaFamilies::register(r);
         let hpa = HpaFamilies::register(r);
-        let hpa_api = HpaApiFamilies::register(r);
+        let hpa_api = HpaApiFamilies::register(r, &health);
         let balance = BalanceFamilies::register(r);
-        let extender = ExtenderFamilies::register(r);
+        let extender = ExtenderFamilies::register(r, &health);
         let nodes = NodesFamilies::register(r);
         let load = LoadFamilies::register(r);
         let certificates = CertificateFamilies::register(r);
+        r.register_collector(Box::new(Problems(health.clone())));
         Self {
             registry,
             admission,
@@ -105,7 +111,20 @@ impl Metrics {
             nodes,
             load,
             certificates,
+            health,
         }
+    }
+
+    /// What fails now, for people who look: beside being counted, it is told there in words.
+    #[must_use]
+    pub const fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// The age of the snapshot that is the oldest; nothing while none was read.
+    #[must_use]
+    pub fn oldest_snapshot(&self) -> Option<Duration> {
+        self.state.snapshot_ages.oldest()
     }
 
     /// Counts one answered admission request. `outcome` is one of a closed set: `applied`, `unchanged`,
@@ -160,6 +179,16 @@ impl Metrics {
         add(&self.admission.after_memory, after_bytes);
     }
 
+    /// What pods requested before and after lowering since the start: cores, then bytes.
+    #[must_use]
+    pub fn requested_totals(&self) -> [[f64; 2]; 2] {
+        let of = |counter: &FloatCounter| counter.get();
+        [
+            [of(&self.admission.before_cpu), of(&self.admission.after_cpu)],
+            [of(&self.admission.before_memory), of(&self.admission.after_memory)],
+        ]
+    }
+
     /// What the listener for admission counts.
     #[must_use]
     pub const fn listener(&self) -> &ListenerMetrics {
@@ -170,6 +199,9 @@ impl Metrics {
     /// [`config_loaded`](Self::config_loaded).
     pub fn config_reload(&self, result: ReloadResult) {
         self.state.config_reloads.get_or_create(&ReloadLabel { result }).inc();
+        if result == ReloadResult::Success {
+            self.health.works(Part::Configuration, "reload");
+        }
     }
 
     /// Notes when the configuration in use was loaded, in seconds since the epoch.

@@ -1,6 +1,6 @@
 //! What the recommender counts.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::recommender::Counts;
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +14,7 @@ use super::labels::{
     WriteResult,
 };
 use super::{Metrics, saturate};
+use crate::status::Part;
 
 /// Upper bounds of the buckets of a step's duration, in seconds.
 const STEP_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
@@ -129,6 +130,8 @@ impl Metrics {
     pub fn recommender_source(&self, shard: u32, last_success: Option<f64>, failing_since: Option<f64>) {
         let shard = ShardLabel { shard };
         if let Some(time) = last_success {
+            let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() - time;
+            self.health.fresh_since(Part::UsageSource, Duration::try_from_secs_f64(age).unwrap_or_default());
             self.recommender.last_success.get_or_create(&shard).set(time);
         }
         self.recommender.failing_since.get_or_create(&shard).set(failing_since.unwrap_or_default());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -23,6 +23,12 @@ impl SnapshotAges {
 
     pub(super) fn forget(&self, kind: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+    }
+
+    /// The time since that kind was heard of that was heard of last.
+    pub(super) fn oldest(&self) -> Option<Duration> {
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.values().map(Instant::elapsed).max()
     }
 }
 

@@ -18,6 +18,7 @@ use super::content::{self, Latest};
 use super::store::{LedgerStore, LedgerVersion};
 use crate::cluster::{WriteError, chance};
 use crate::metrics::{ClaimEvent, Metrics};
+use crate::status::Part;
 
 /// So many requests may wait; more are told at once that it is busy.
 const QUEUE: usize = 4096;
@@ -69,6 +70,10 @@ impl Queue {
         }
     }
 }
+
+/// What may fail, as it is told.
+const READ: &str = "read the quota ledger";
+const WRITE: &str = "write the quota ledger";
 
 /// Decides about what waits in a [`Queue`].
 pub struct Decider<S> {
@@ -140,17 +145,24 @@ impl<S: LedgerStore> Decider<S> {
             return Round::Done;
         };
         let (version, ledger) = match self.read(&tree).await {
-            Ok(Some(read)) => read,
+            Ok(Some(read)) => {
+                self.metrics.health().works(Part::QuotaLedger, READ);
+                read
+            }
             Ok(None) => {
                 answer(batch.drain(..), |_| Verdict::NotReady(Busy::NotInitialised));
                 return Round::Done;
             }
             Err(ReadFailure::Store(error)) => {
-                tracing::warn!(%error, "the quota ledger cannot be read");
+                if self.metrics.health().failed(Part::QuotaLedger, READ, &error) {
+                    tracing::warn!(%error, "the quota ledger cannot be read");
+                }
                 return Round::Again;
             }
             Err(ReadFailure::Content(message)) => {
-                tracing::error!(tree = tree.name, message, "the quota ledger cannot be used");
+                if self.metrics.health().failed(Part::QuotaLedger, READ, message.clone()) {
+                    tracing::error!(tree = tree.name, message, "the quota ledger cannot be used");
+                }
                 answer(batch.drain(..), |_| Verdict::NotReady(Busy::NotInitialised));
                 return Round::Done;
             }
@@ -187,6 +199,7 @@ impl<S: LedgerStore> Decider<S> {
         let Some(next) = next.filter(|_| !batch.is_empty()) else { return Round::Done };
         match self.write(&tree, &version, &next).await {
             Ok(()) => {
+                self.metrics.health().works(Part::QuotaLedger, WRITE);
                 content::note(&self.latest, &tree, &next);
                 self.count_claims(&ledger, &next);
                 let rulings = held.into_iter();
@@ -198,7 +211,9 @@ impl<S: LedgerStore> Decider<S> {
             Err(WriteError::Conflict { .. } | WriteError::NotFound { .. }) => Round::Again,
             Err(error) => {
                 // It may have been written. That is no harm: a promise is found again by the pod's UID.
-                tracing::warn!(%error, "the quota ledger cannot be written");
+                if self.metrics.health().failed(Part::QuotaLedger, WRITE, &error) {
+                    tracing::warn!(%error, "the quota ledger cannot be written");
+                }
                 Round::Again
             }
         }

@@ -21,6 +21,7 @@ use super::{ClusterLedgerStore, Evictor, MANAGER, Retrier, StatusWriter, Webhook
 use crate::cluster::{self, ClusterOptions, Events, PodChange, Snapshots, WriteError, chance};
 use crate::config;
 use crate::metrics::{ClaimEvent, Metrics};
+use crate::status::{Failure, Part};
 
 /// The least time between two writes of the ledger by the leader: replicas write it too.
 const PACE: Duration = Duration::from_millis(100);
@@ -76,6 +77,12 @@ pub async fn lead(client: Client, parts: Parts, token: CancellationToken) {
     leader.parts.metrics.quota_tree_gone();
 }
 
+/// What may fail, as it is told.
+const LEDGER: &str = "keep the quota ledger";
+const WEBHOOK: &str = "keep the namespaces of the quota webhooks";
+const COUNT: &str = "count pods anew";
+const SUSPECTED: &str = "look for reserved pods";
+
 struct Leader {
     client: Client,
     parts: Parts,
@@ -115,7 +122,8 @@ struct Kept {
 
 impl Leader {
     fn new(client: Client, parts: Parts) -> Self {
-        let events = Arc::new(Events::new(client.clone(), MANAGER));
+        let events = Events::new(client.clone(), MANAGER).with_health(parts.metrics.health());
+        let events = Arc::new(events);
         let reclaim = &parts.config.reclaim;
         let honour = match &reclaim.honour_do_not_evict {
             config::Namespaces::All => Honour::Everywhere,
@@ -127,6 +135,7 @@ impl Leader {
                 evictor: Evictor::new(client.clone(), Arc::clone(&parts.metrics)),
                 retrier: Retrier::new(client.clone()),
                 events: Arc::clone(&events),
+                health: parts.metrics.health().clone(),
                 honour,
                 enabled: reclaim.enabled,
             },
@@ -183,6 +192,11 @@ impl Leader {
     /// Says what is wrong, and the same thing again only after a while.
     fn complain(&self, failure: &ReadFailure) {
         let text = failure.to_string();
+        let told = match failure {
+            ReadFailure::Store(error) => error.into(),
+            ReadFailure::Content(_) => Failure::from(text.clone()),
+        };
+        self.parts.metrics.health().failed(Part::QuotaKeeper, LEDGER, told);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = said.as_ref().is_none_or(|(old, at)| *old != text || at.elapsed() >= REPEAT);
         if is_news {
@@ -192,7 +206,10 @@ impl Leader {
     }
 
     async fn keep_webhooks(&self, tree: &Tree) {
-        if let Err(error) = self.webhooks.keep(tree).await {
+        let kept = self.webhooks.keep(tree).await;
+        if self.parts.metrics.health().note(Part::QuotaKeeper, WEBHOOK, &kept)
+            && let Err(error) = kept
+        {
             tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
         }
     }
@@ -373,6 +390,7 @@ impl Leader {
             Written::Superseded => return Ok(Some(End::Superseded)),
             Written::NotYet => return Ok(None),
         };
+        self.parts.metrics.health().works(Part::QuotaKeeper, LEDGER);
         content::note(&self.parts.latest, kept.keeper.tree(), &ledger);
         let now = self.now();
         self.check_suspects(kept, &ledger, now).await;
@@ -395,7 +413,9 @@ impl Leader {
             match self.webhooks.widen(&current.tree).await {
                 Err(error @ WriteError::Unavailable { .. }) => return Err(ReadFailure::Store(error)),
                 Err(error) => {
-                    tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
+                    if self.parts.metrics.health().failed(Part::QuotaKeeper, WEBHOOK, &error) {
+                        tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
+                    }
                 }
                 Ok(()) => {}
             }
@@ -481,11 +501,14 @@ impl Leader {
         if Instant::now() >= kept.next_recount {
             match pods::list(&self.client).await {
                 Ok((version, pods)) => {
+                    self.parts.metrics.health().works(Part::QuotaKeeper, COUNT);
                     kept.recount = Some((version, pods, Instant::now()));
                     kept.next_recount = Instant::now() + self.parts.config.recount_interval;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the pods cannot be counted anew; trying again");
+                    if self.parts.metrics.health().failed(Part::QuotaKeeper, COUNT, &error) {
+                        tracing::warn!(%error, "the pods cannot be counted anew; trying again");
+                    }
                     kept.next_recount = Instant::now() + AGAIN;
                 }
             }
@@ -541,11 +564,14 @@ impl Leader {
         for (key, reservation) in suspects {
             match pods::get(&self.client, &reservation.namespace, &reservation.name).await {
                 Ok(found) => {
+                    self.parts.metrics.health().works(Part::QuotaKeeper, SUSPECTED);
                     let found = found.filter(|pod| pod.uid == key.uid).map_or(Found::Absent, Found::Pod);
                     kept.keeper.checked(&key, &reservation, found, self.now());
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "it cannot be asked whether a reserved pod is there; it stays reserved");
+                    if self.parts.metrics.health().failed(Part::QuotaKeeper, SUSPECTED, &error) {
+                        tracing::warn!(%error, "it cannot be asked whether a reserved pod is there; it stays reserved");
+                    }
                     failures += 1;
                     if failures == 3 {
                         return;

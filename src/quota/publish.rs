@@ -22,6 +22,7 @@ use crate::cluster::{Call, Events, News, cut, send};
 use crate::config;
 use crate::crd::{GROUP, VERSION};
 use crate::metrics::Metrics;
+use crate::status::Part;
 
 /// The API server takes objects of about 1.5 MB; the tree itself is in the object too.
 const MOST_STATUS: usize = 400_000;
@@ -43,6 +44,9 @@ pub(super) struct Publisher {
     had_ledger: bool,
     can_write: bool,
 }
+
+/// What may fail, as it is told.
+const STATUS: &str = "write the quota tree's status";
 
 /// What became of noting that a ledger comes into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +189,7 @@ impl Publisher {
     async fn write(&mut self, tree: &Tree, status: Value) -> bool {
         match self.writer.write(tree, &status).await {
             Ok(Written::Yes) => {
+                self.metrics.health().works(Part::QuotaKeeper, STATUS);
                 self.written = status;
                 true
             }
@@ -198,7 +203,9 @@ impl Publisher {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, "the quota tree's status cannot be written; trying again");
+                if self.metrics.health().failed(Part::QuotaKeeper, STATUS, &error) {
+                    tracing::warn!(%error, "the quota tree's status cannot be written; trying again");
+                }
                 false
             }
         }

@@ -13,6 +13,7 @@ use super::events;
 use super::evict::Mode;
 use super::{Evicted, Evictor, OwnerRetry, Retrier};
 use crate::cluster::{Events, News};
+use crate::status::{Failure, Health, Part};
 
 /// Reservations that have been without a pod for longer than this, in milliseconds, cause no eviction.
 const UNSEEN_MS: u64 = 5_000;
@@ -21,6 +22,9 @@ const PLANS: usize = 32;
 
 /// So long the leader is busy with claims before it looks at the ledger again.
 const TURN: Duration = Duration::from_secs(5);
+
+/// What may fail, as it is told.
+const EVICT: &str = "evict borrowers";
 
 /// How far a plan came.
 enum Progress {
@@ -38,6 +42,7 @@ pub(super) struct Room {
     pub(super) evictor: Evictor,
     pub(super) retrier: Retrier,
     pub(super) events: Arc<Events>,
+    pub(super) health: Health,
     pub(super) honour: Honour,
     pub(super) enabled: bool,
 }
@@ -75,8 +80,14 @@ impl Room {
                 );
             }
             Ok(OwnerRetry::Gone | OwnerRetry::Unpatchable) => {}
-            Err(error) => tracing::warn!(%error, "the owner of a claim cannot be told to retry"),
+            Err(error) => {
+                if self.health.failed(Part::QuotaKeeper, "tell owners of claims to retry", &error) {
+                    tracing::warn!(%error, "the owner of a claim cannot be told to retry");
+                }
+                return;
+            }
         }
+        self.health.works(Part::QuotaKeeper, "tell owners of claims to retry");
     }
 
     /// Evicts for one claim. Whether the API server can be asked.
@@ -131,6 +142,7 @@ impl Room {
                 match self.evictor.evict(&pod.namespace, &pod.name, &pod.uid, mode).await {
                     Evicted::Yes if mode == Mode::DryRun => {}
                     Evicted::Yes => {
+                        self.health.works(Part::QuotaKeeper, EVICT);
                         keeper.evicted(&pod.uid);
                         self.tell(wanted, pod).await;
                     }
@@ -141,7 +153,11 @@ impl Room {
                             return Progress::PlanAgain;
                         }
                     }
-                    Evicted::Refused { message, .. } => {
+                    Evicted::Refused { message, may_not } => {
+                        if may_not {
+                            let told = Failure { message: message.clone(), forbidden: true };
+                            self.health.failed(Part::QuotaKeeper, EVICT, told);
+                        }
                         tracing::debug!(
                             namespace = &*pod.namespace,
                             pod = &*pod.name,
@@ -152,7 +168,9 @@ impl Room {
                         return Progress::PlanAgain;
                     }
                     Evicted::Failed(error) => {
-                        tracing::warn!(%error, "an eviction failed; trying again");
+                        if self.health.failed(Part::QuotaKeeper, EVICT, &error) {
+                            tracing::warn!(%error, "an eviction failed; trying again");
+                        }
                         return Progress::Failed;
                     }
                 }

@@ -36,6 +36,7 @@ pub(super) struct ClusterStore {
     recommendations: Recommendations,
     checkpoints: Checkpoints,
     recorder: Recorder,
+    health: crate::status::Health,
     /// What placement learnt of workloads.
     weights: Option<Arc<ArcSwap<LearntWeights>>>,
 }
@@ -45,6 +46,7 @@ impl ClusterStore {
         let limiter = Arc::new(Limiter::new(writes_per_second));
         let reporter = Reporter { controller: MANAGER.to_owned(), ..Reporter::from(MANAGER) };
         Self {
+            health: metrics.health().clone(),
             recommendations: Recommendations::new(client.clone(), Arc::clone(&limiter), Arc::clone(&metrics)),
             checkpoints: Checkpoints::new(client.clone(), limiter, metrics),
             recorder: Recorder::new(client, reporter),
@@ -73,9 +75,8 @@ impl From<WriteError> for StoreError {
             WriteError::Conflict { .. } | WriteError::AlreadyExists { .. } => Self::Conflict(text),
             WriteError::NotFound { .. } | WriteError::NamespaceEnds { .. } => Self::NotFound(text),
             WriteError::TooLarge { .. } | WriteError::Refused { .. } => Self::Refused(text),
-            WriteError::NotInstalled { .. }
-            | WriteError::Forbidden { .. }
-            | WriteError::Unavailable { .. } => Self::Unavailable(text),
+            WriteError::Forbidden { .. } => Self::Forbidden(text),
+            WriteError::NotInstalled { .. } | WriteError::Unavailable { .. } => Self::Unavailable(text),
         }
     }
 }
@@ -209,10 +210,10 @@ impl ClusterStore {
             action: "Recommend".to_owned(),
             secondary: None,
         };
-        match timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "an event could not be published"),
-            Err(_) => tracing::debug!("an event could not be published: no answer"),
+        if let Ok(published) = timeout(EVENT_TIMEOUT, self.recorder.publish(&event, regarding)).await {
+            crate::cluster::note_event(&self.health, &published);
+        } else {
+            tracing::debug!("an event could not be published: no answer");
         }
     }
 }

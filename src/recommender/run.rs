@@ -31,6 +31,7 @@ use crate::cluster::{self, ClusterOptions, Leadership, LeadershipOptions, PodCha
 use crate::config::{self, UsageSource};
 use crate::metrics::Metrics;
 use crate::server::Readiness;
+use crate::status::Part;
 
 /// How often it is looked whether the snapshots are complete.
 const READY_POLL: Duration = Duration::from_millis(50);
@@ -91,6 +92,11 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
             match cluster::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await {
                 Ok(client) => lead(&parts, &client, &cancelled).await,
                 Err(error) => {
+                    parts.metrics.health().failed(
+                        Part::Recommender,
+                        "reach the API server",
+                        error.to_string(),
+                    );
                     tracing::error!(%error, "the recommender cannot reach the API server");
                     cancelled.cancelled().await;
                 }
@@ -169,6 +175,7 @@ async fn run_shard(parts: &Parts, client: &Client, shard: u32, token: Cancellati
     let source = match source(&parts.config, Some(client.clone())) {
         Ok(source) => source,
         Err(error) => {
+            parts.metrics.health().failed(Part::UsageSource, "set up the source of usage", error.to_string());
             tracing::error!(%error, "the source of usage cannot be asked");
             token.cancelled().await;
             return;
@@ -198,6 +205,7 @@ async fn without_cluster(parts: &Parts, cancelled: &CancellationToken) {
     let source = match source(&parts.config, None) {
         Ok(source) => source,
         Err(error) => {
+            parts.metrics.health().failed(Part::UsageSource, "set up the source of usage", error.to_string());
             tracing::error!(%error, "the source of usage cannot be asked");
             cancelled.cancelled().await;
             return;

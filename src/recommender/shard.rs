@@ -24,7 +24,14 @@ use super::store::{CheckpointVersion, Store, StoreError, StoredRecommendation, s
 use crate::cluster::PodChange;
 use crate::cluster::backoff::Backoff;
 use crate::metrics::{Metrics, RecommenderStep, SampleOutcome};
+use crate::status::Part;
 
+/// What may fail, as it is told.
+const LOAD: &str = "read checkpoints and recommendations";
+const WRITE: &str = "write recommendations";
+const CHECKPOINT: &str = "write checkpoints";
+const DELETE: &str = "delete checkpoints";
+const SCAN: &str = "read usage";
 /// How many writes are under way at a time.
 const AT_ONCE: usize = 4;
 /// How often all `Recommendation`s are read again, in case somebody changed one by hand.
@@ -165,9 +172,12 @@ impl<S: Store> Shard<S> {
         let began = Instant::now();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while let Err(error) = self.load().await {
-            tracing::warn!(%error, "checkpoints and recommendations cannot be read; trying again");
+            if self.metrics.health().failed(Part::Recommender, LOAD, &error) {
+                tracing::warn!(%error, "checkpoints and recommendations cannot be read; trying again");
+            }
             sleep(backoff.pause()).await;
         }
+        self.metrics.health().works(Part::Recommender, LOAD);
         self.metrics.recommender_step(RecommenderStep::Load, began.elapsed());
     }
 
@@ -272,8 +282,13 @@ impl<S: Store> Shard<S> {
                     self.standing.replace(all);
                     self.listed = Instant::now();
                     self.relist = false;
+                    self.metrics.health().works(Part::Recommender, LOAD);
                 }
-                Err(error) => tracing::warn!(%error, "recommendations cannot be read again"),
+                Err(error) => {
+                    if self.metrics.health().failed(Part::Recommender, LOAD, &error) {
+                        tracing::warn!(%error, "recommendations cannot be read again");
+                    }
+                }
             }
         }
         let actions = self.decide(&objects);
@@ -304,9 +319,12 @@ impl<S: Store> Shard<S> {
             match self.store.delete_checkpoint(&key.namespace, version).await {
                 Ok(()) | Err(StoreError::NotFound(_) | StoreError::Conflict(_)) => {
                     self.checkpoints.remove(&key);
+                    self.metrics.health().works(Part::Recommender, DELETE);
                 }
                 Err(error) => {
-                    tracing::warn!(target = %shown(&key), %error, "a checkpoint could not be deleted");
+                    if self.metrics.health().failed(Part::Recommender, DELETE, &error) {
+                        tracing::warn!(target = %shown(&key), %error, "a checkpoint could not be deleted");
+                    }
                 }
             }
         }
@@ -377,8 +395,12 @@ impl<S: Store> Shard<S> {
         for (word, count) in scan.skipped.by_reason() {
             self.metrics.recommender_skipped(outcome_of(word), count);
         }
-        if let Some(failure) = scan.failures.first() {
-            self.metrics.recommender_source_failure();
+        let Some(failure) = scan.failures.first() else {
+            self.metrics.health().works(Part::UsageSource, SCAN);
+            return;
+        };
+        self.metrics.recommender_source_failure();
+        if self.metrics.health().failed(Part::UsageSource, SCAN, failure.to_string()) {
             tracing::warn!(
                 scope = failure.scope,
                 error = failure.message,
@@ -425,20 +447,26 @@ impl<S: Store> Shard<S> {
             })
             .buffer_unordered(AT_ONCE);
         let done: Vec<Done> = done.collect().await;
+        let tried = !done.is_empty();
+        let mut failures = 0_usize;
         for done in done {
-            self.note(done);
+            failures += usize::from(self.note(done));
+        }
+        if tried && failures == 0 {
+            self.metrics.health().works(Part::Recommender, WRITE);
         }
     }
 
-    fn note(&mut self, done: Done) {
+    /// Takes over what became of an object. Whether it could not be written.
+    fn note(&mut self, done: Done) -> bool {
         let (target, error) = match done {
             Done::Put { result: Ok(written), .. } => {
                 self.standing.put(*written);
-                return;
+                return false;
             }
             Done::Deleted { stored, result: Ok(()) | Err(StoreError::NotFound(_)) } => {
                 self.standing.remove(&stored.key.namespace, &stored.name);
-                return;
+                return false;
             }
             Done::Put { target, name, result: Err(error) } => {
                 if let (StoreError::NotFound(_), Some((namespace, name))) = (&error, name) {
@@ -449,7 +477,14 @@ impl<S: Store> Shard<S> {
             Done::Deleted { stored, result: Err(error) } => (shown(&stored.key), error),
         };
         self.relist |= matches!(error, StoreError::Conflict(_));
-        tracing::warn!(%target, %error, "a recommendation could not be written; trying again at the next scan");
+        if matches!(error, StoreError::Conflict(_) | StoreError::NotFound(_)) {
+            tracing::debug!(%target, %error, "a recommendation was changed or deleted meanwhile");
+            return false;
+        }
+        if self.metrics.health().failed(Part::Recommender, WRITE, &error) {
+            tracing::warn!(%target, %error, "a recommendation could not be written; trying again at the next scan");
+        }
+        true
     }
 
     async fn write_checkpoints(&mut self, keys: Vec<Arc<Key>>) -> Result<(), Superseded> {
@@ -462,7 +497,8 @@ impl<S: Store> Shard<S> {
             })
             .buffer_unordered(AT_ONCE);
         let written: Vec<_> = written.collect().await;
-        let mut superseded = false;
+        let (mut superseded, mut failed) = (false, false);
+        let tried = !written.is_empty();
         let now = (self.options.clock)();
         for (key, result) in written {
             let error = match result {
@@ -483,10 +519,16 @@ impl<S: Store> Shard<S> {
                 StoreError::NotFound(_) => {
                     self.checkpoints.remove(&*key);
                 }
-                StoreError::Refused(_) | StoreError::Unavailable(_) => {
-                    tracing::warn!(%target, %error, "a checkpoint could not be written; trying again at the next scan");
+                StoreError::Refused(_) | StoreError::Forbidden(_) | StoreError::Unavailable(_) => {
+                    failed = true;
+                    if self.metrics.health().failed(Part::Recommender, CHECKPOINT, &error) {
+                        tracing::warn!(%target, %error, "a checkpoint could not be written; trying again at the next scan");
+                    }
                 }
             }
+        }
+        if tried && !failed {
+            self.metrics.health().works(Part::Recommender, CHECKPOINT);
         }
         if superseded { Err(Superseded) } else { Ok(()) }
     }

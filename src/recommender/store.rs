@@ -67,6 +67,9 @@ pub enum StoreError {
     /// It cannot be written as it is; trying again is no use.
     #[error("{0}")]
     Refused(String),
+    /// A right is missing.
+    #[error("{0}")]
+    Forbidden(String),
     /// It may work later.
     #[error("{0}")]
     Unavailable(String),

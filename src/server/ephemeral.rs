@@ -18,7 +18,7 @@ const CA: Duration = Duration::from_secs(10 * 365 * DAY);
 
 /// An authority that signs certificates for fixed names.
 pub(super) struct Authority {
-    authority: authority::Authority,
+    signer: authority::Authority,
     ca_pem: String,
     names: Vec<String>,
 }
@@ -28,9 +28,9 @@ impl Authority {
         if names.is_empty() {
             return Err(AuthorityError::NoName.into());
         }
-        let authority = authority::Authority::make("plimsoll ephemeral CA", CA, now)?;
-        let ca_pem = authority.root().pem();
-        Ok(Self { authority, ca_pem, names: names.to_vec() })
+        let signer = authority::Authority::make("plimsoll ephemeral CA", CA, now)?;
+        let ca_pem = signer.root().pem();
+        Ok(Self { signer, ca_pem, names: names.to_vec() })
     }
 
     pub(super) fn ca_pem(&self) -> &str {
@@ -44,7 +44,7 @@ impl Authority {
 
     /// Signs a new certificate with a new key.
     pub(super) fn issue(&self, now: Timestamp) -> Result<Pair, TlsError> {
-        let signed = self.authority.issue(&self.names, now, later(now, LEAF)?)?;
+        let signed = self.signer.issue(&self.names, now, later(now, LEAF)?)?;
         Pair::new(vec![signed.certificate], signed.key, Vec::new()).map_err(TlsError::Generate)
     }
 }

@@ -15,16 +15,20 @@ use crate::metrics::{self, Metrics};
 
 /// The state of one named condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+pub enum ConditionState {
+    /// It holds.
     Ready,
+    /// It holds, yet something is not as it should be: why.
     Degraded(String),
+    /// It does not hold: why.
     Missing(String),
 }
+
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 enum Source {
-    Set(Mutex<State>),
+    Set(Mutex<ConditionState>),
     Asked(Check),
 }
 
@@ -34,10 +38,10 @@ struct Entry {
 }
 
 impl Entry {
-    fn state(&self) -> State {
+    fn state(&self) -> ConditionState {
         match &self.source {
             Source::Set(state) => state.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            Source::Asked(check) => check().map_or_else(State::Missing, |()| State::Ready),
+            Source::Asked(check) => check().map_or_else(ConditionState::Missing, |()| ConditionState::Ready),
         }
     }
 }
@@ -59,7 +63,7 @@ pub struct Readiness(Arc<Inner>);
 pub struct Condition(Arc<Entry>);
 
 impl Condition {
-    fn set(&self, state: State) {
+    fn set(&self, state: ConditionState) {
         if let Source::Set(current) = &self.0.source {
             *current.lock().unwrap_or_else(PoisonError::into_inner) = state;
         }
@@ -67,17 +71,17 @@ impl Condition {
 
     /// The condition holds.
     pub fn ready(&self) {
-        self.set(State::Ready);
+        self.set(ConditionState::Ready);
     }
 
     /// The server can do its work, yet something is not as it should be; `why` is shown by `/readyz`.
     pub fn degraded(&self, why: impl Into<String>) {
-        self.set(State::Degraded(why.into()));
+        self.set(ConditionState::Degraded(why.into()));
     }
 
     /// The condition does not hold; `why` is shown by `/readyz`.
     pub fn missing(&self, why: impl Into<String>) {
-        self.set(State::Missing(why.into()));
+        self.set(ConditionState::Missing(why.into()));
     }
 }
 
@@ -91,7 +95,7 @@ impl Readiness {
     /// Adds a condition that does not hold until somebody says so.
     #[must_use]
     pub fn condition(&self, name: impl Into<String>) -> Condition {
-        let state = Mutex::new(State::Missing("not there yet".to_owned()));
+        let state = Mutex::new(ConditionState::Missing("not there yet".to_owned()));
         Condition(self.add(name.into(), Source::Set(state)))
     }
 
@@ -114,11 +118,11 @@ impl Readiness {
     #[must_use]
     pub fn missing(&self) -> Vec<(String, String)> {
         let mut missing: Vec<_> = self
-            .states()
+            .conditions()
             .into_iter()
             .filter_map(|(name, state)| match state {
-                State::Missing(why) => Some((name, why)),
-                State::Ready | State::Degraded(_) => None,
+                ConditionState::Missing(why) => Some((name, why)),
+                ConditionState::Ready | ConditionState::Degraded(_) => None,
             })
             .collect();
         if missing.is_empty() {
@@ -155,7 +159,9 @@ impl Readiness {
         self.0.started.load(Ordering::Relaxed)
     }
 
-    fn states(&self) -> Vec<(String, State)> {
+    /// Every condition as it is now, in the order in which they were added.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<(String, ConditionState)> {
         // Cloned out so that no check runs under the lock.
         let entries = self.0.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
         entries.iter().map(|entry| (entry.name.clone(), entry.state())).collect()
@@ -165,12 +171,12 @@ impl Readiness {
     fn report(&self) -> (bool, String) {
         let missing = self.missing();
         let mut text = String::new();
-        for (name, state) in self.states() {
+        for (name, state) in self.conditions() {
             // Writing to a `String` does not fail.
             let _ = match state {
-                State::Ready => writeln!(text, "[+] {name}: ok"),
-                State::Degraded(why) => writeln!(text, "[~] {name}: degraded: {why}"),
-                State::Missing(why) => writeln!(text, "[-] {name}: {why}"),
+                ConditionState::Ready => writeln!(text, "[+] {name}: ok"),
+                ConditionState::Degraded(why) => writeln!(text, "[~] {name}: degraded: {why}"),
+                ConditionState::Missing(why) => writeln!(text, "[-] {name}: {why}"),
             };
         }
         if self.0.shutdown.is_draining() {
@@ -183,14 +189,14 @@ impl Readiness {
 
 impl std::fmt::Debug for Readiness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.states()).finish()
+        f.debug_map().entries(self.conditions()).finish()
     }
 }
 
 /// Serves the probes and the metrics until `shutdown` is finished: they must answer while the server drains.
 pub async fn serve(listener: TcpListener, readiness: Readiness, metrics: Arc<Metrics>, shutdown: Shutdown) {
-    let answer = move |request: &Request<Incoming>| {
-        answer(request.method(), request.uri().path(), &readiness, &metrics)
+    let answer = move |request: Request<Incoming>| {
+        std::future::ready(answer(request.method(), request.uri().path(), &readiness, &metrics))
     };
     plain::serve(listener, "probes", shutdown, answer).await;
 }

@@ -1,4 +1,4 @@
-//! A listener of plain HTTP/1.1 whose answers are at hand: probes, metrics, the API.
+//! A listener of plain HTTP/1.1 whose answers are at hand: probes, metrics, the API and its pages.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,9 +25,10 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers every request by `answer`, which must not block, until `shutdown` is finished. Bodies are not read.
-pub(crate) async fn serve<A>(listener: TcpListener, name: &'static str, shutdown: Shutdown, answer: A)
+pub(crate) async fn serve<A, F>(listener: TcpListener, name: &'static str, shutdown: Shutdown, answer: A)
 where
-    A: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send,
 {
     let slots = Slots::new(MAX_CONNECTIONS);
     let mut backoff = Backoff::default();
@@ -54,17 +55,18 @@ where
     }
 }
 
-async fn connection<A>(stream: TcpStream, slot: &Slot, name: &'static str, answer: A)
+async fn connection<A, F>(stream: TcpStream, slot: &Slot, name: &'static str, answer: A)
 where
-    A: Fn(&Request<Incoming>) -> Response<Full<Bytes>>,
+    A: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Full<Bytes>>>,
 {
     let _ = stream.set_nodelay(true);
     let asked = CancellationToken::new();
     let service = service_fn(|request: Request<Incoming>| {
         slot.touch();
         asked.cancel();
-        let response = answer(&request);
-        async move { Ok::<_, Infallible>(response) }
+        let response = answer(request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -300,13 +300,19 @@ impl CertificateStore {
             (None, _) => self.reload(),
         };
         match &outcome {
-            Ok(false) => return Reload::Unchanged,
+            Ok(false) => {
+                self.metrics.tls_accepted();
+                return Reload::Unchanged;
+            }
             Ok(true) => {
                 self.metrics.tls_reload(ReloadResult::Success);
                 self.metrics.tls_not_after(self.not_after().as_second());
                 self.report("certificate replaced");
             }
-            Err(_) => self.metrics.tls_reload(ReloadResult::Refused),
+            Err(error) => {
+                self.metrics.tls_reload(ReloadResult::Refused);
+                self.metrics.tls_refused(&error.to_string());
+            }
         }
         outcome.map_or_else(Reload::Refused, |_| Reload::Replaced)
     }
@@ -331,7 +337,7 @@ impl CertificateStore {
         match &self.options.source {
             CertificateSource::SelfManaged(own) => own.held.changed().await,
             CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }

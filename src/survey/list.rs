@@ -32,9 +32,23 @@ struct PageMetadata {
 }
 
 /// Gives each pod to `each`, one at a time, so that only what is made of them is kept.
-pub(super) async fn pods(client: &Client, each: &mut (dyn FnMut(&Value) + Send)) -> Result<(), WriteError> {
-    let call = Call { verb: "list", kind: "Pod", resource: "pods", group: "", object: "", bytes: 0 };
-    let request = Request::new("/api/v1/pods");
+pub(super) async fn pods(
+    client: &Client,
+    namespace: Option<&str>,
+    each: &mut (dyn FnMut(&Value) + Send),
+) -> Result<(), WriteError> {
+    let call = Call {
+        verb: "list",
+        kind: "Pod",
+        resource: "pods",
+        group: "",
+        object: namespace.unwrap_or_default(),
+        bytes: 0,
+    };
+    let request = Request::new(namespace.map_or_else(
+        || "/api/v1/pods".to_owned(),
+        |namespace| format!("/api/v1/namespaces/{namespace}/pods"),
+    ));
     let mut parameters = ListParams::default().limit(PAGE);
     loop {
         let text = send(client, call, request.list(&parameters), CALL_TIMEOUT).await?;

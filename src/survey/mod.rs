@@ -8,11 +8,13 @@ mod history;
 mod list;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::Client;
 use plimsoll_core::objects::Objects;
+use plimsoll_core::placement::WorkloadKey;
 use plimsoll_core::savings::{Savings, SavingsPod, Usage};
 
 pub use self::history::{History, Point};
@@ -28,6 +30,8 @@ const PROBLEMS: usize = 10;
 pub struct Survey {
     /// What was found, by workload.
     pub savings: Savings,
+    /// The name of one pod of each workload, to be asked what it is like.
+    pub examples: HashMap<WorkloadKey, Arc<str>>,
     /// When it was complete.
     pub taken: Timestamp,
     /// What could not be read, and what can be done about it: parts of usage that are missing, pods that make no sense.
@@ -43,9 +47,22 @@ pub async fn take(
     objects: &Objects,
     source: Option<&mut Source>,
 ) -> Result<Survey, WriteError> {
+    take_in(client, objects, source, None).await
+}
+
+/// The same of one namespace, for who may not read others.
+///
+/// # Errors
+/// As [`take`].
+pub async fn take_in(
+    client: &Client,
+    objects: &Objects,
+    source: Option<&mut Source>,
+    namespace: Option<&str>,
+) -> Result<Survey, WriteError> {
     let mut problems = Vec::new();
     let mut pods: Vec<SavingsPod> = Vec::new();
-    list::pods(client, &mut |pod| match SavingsPod::read(pod, objects) {
+    list::pods(client, namespace, &mut |pod| match SavingsPod::read(pod, objects) {
         Ok(found) => pods.extend(found),
         Err(error) if problems.len() < PROBLEMS => problems.push(format!("a pod cannot be counted: {error}")),
         Err(_) => {}
@@ -61,5 +78,6 @@ pub async fn take(
             .await;
         problems.extend(scan.failures.iter().map(|failure| format!("usage: {failure}")));
     }
-    Ok(Survey { savings: Savings::of(&pods, &usage), taken: Timestamp::now(), problems })
+    let examples = pods.iter().map(|pod| (pod.workload.clone(), Arc::clone(&pod.name))).collect();
+    Ok(Survey { savings: Savings::of(&pods, &usage), examples, taken: Timestamp::now(), problems })
 }

@@ -122,13 +122,13 @@ fn every_value_is_in_the_schema_and_the_other_way_round() {
 fn the_readme_lists_the_values() {
     const START: &str = "<!-- values: begin -->\n";
     const END: &str = "<!-- values: end -->";
-    let rows: String = documented()
+    let rows: Vec<_> = documented()
         .into_iter()
         .map(|(path, default, comment)| {
             format!("| `{path}` | `{default}` | {} |\n", comment.replace('|', "\\|"))
         })
         .collect();
-    let table = format!("\n| value | default | meaning |\n| --- | --- | --- |\n{rows}\n");
+    let table = format!("\n| value | default | meaning |\n| --- | --- | --- |\n{}\n", rows.concat());
     let readme = read("chart/README.md");
     let (head, rest) = readme.split_once(START).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();

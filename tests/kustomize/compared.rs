@@ -11,6 +11,14 @@ use crate::{chart as files, rights};
 
 const PROMETHEUS: &str = "prometheus: {address: 'http://prometheus.monitoring.svc:9090'}";
 
+/// Labels by which Helm's users know what is whose.
+const HELMS: [&str; 4] = [
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+];
+
 type Objects = BTreeMap<[String; 3], Value>;
 
 /// Objects by what they are, without what only the one way of installing has.
@@ -31,13 +39,18 @@ fn known(objects: Vec<Value>) -> Objects {
 fn plain(mut object: Value) -> Value {
     let is_definition = object["kind"] == "CustomResourceDefinition";
     if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
-        labels.retain(|key, _| key == "app.kubernetes.io/name" && !is_definition);
+        labels.retain(|key, _| {
+            !HELMS.contains(&key.as_str()) && (key != "app.kubernetes.io/name" || !is_definition)
+        });
     }
     let metadata = object["metadata"].as_object_mut().unwrap();
     metadata.retain(|_, value| *value != json!({}) && !value.is_null());
     if object["data"]["config.yaml"].is_string() {
         let text = object["data"]["config.yaml"].as_str().unwrap();
         object["data"] = serde_saphyr::from_str(text).unwrap();
+    }
+    if let Some(text) = object["data"]["plimsoll.json"].as_str() {
+        object["data"] = serde_json::from_str(text).unwrap();
     }
     let by_name = |list: &mut Value| {
         if let Some(list) = list.as_array_mut() {
@@ -95,7 +108,8 @@ fn overlays_are_the_values_of_their_name() {
 #[test]
 fn components_are_values() {
     let on = |parts: &[&str]| {
-        let parts = parts.iter().map(|part| format!("{part}: {{enabled: true}}\n")).collect::<String>();
+        let parts =
+            parts.iter().map(|part| format!("{part}: {{enabled: true}}\n")).collect::<Vec<_>>().concat();
         format!("{PROMETHEUS}\nplacement: {{enabled: true}}\n{parts}")
     };
     for (components, values) in [
@@ -118,6 +132,11 @@ fn components_are_values() {
             &["quota", "cert-manager"],
             "{quota: {enabled: true}, certificates: {source: certManager}}".to_owned(),
         ),
+        (
+            &["monitoring"],
+            "monitoring: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, grafanaDashboard: {enabled: true}}"
+                .to_owned(),
+        ),
         (&["placement"], on(&[])),
         (&["extender", "placement"], on(&["extender"])),
         (&["placement", "load-class"], on(&["loadClass"])),
@@ -139,12 +158,8 @@ fn every_value_changes_something() {
             "{recommender: {source: Prometheus}, prometheus: {address: 'http://a:1'}}"
         }
         "metricsServer.namespace" | "metricsServer.insecureSkipVerify" => "hpaShim: {enabled: true}",
-        "placement.enabled" | "placement.source" => {
-            "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}"
-        }
-        "extender.enabled" | "loadClass.enabled" | "balance.enabled" => {
-            "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}"
-        }
+        "placement.enabled" | "placement.source" | "extender.enabled" | "loadClass.enabled"
+        | "balance.enabled" => "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}",
         "extender.clientCaConfigMap" => {
             "{placement: {enabled: true}, extender: {enabled: true}, prometheus: {address: 'http://a:1'}}"
         }
@@ -159,6 +174,7 @@ fn every_value_changes_something() {
         }
         _ => "{}",
     };
+    let mut rendered = BTreeMap::new();
     for (path, default) in files::leaves() {
         let needed: Value = serde_saphyr::from_str(needs(&path)).unwrap();
         let pointer = format!("/{}", path.replace('.', "/"));
@@ -172,7 +188,8 @@ fn every_value_changes_something() {
         }
         let render =
             |values: &Value| chart(&values.to_string()).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(render(&changed) != render(&unchanged), "{path}: {other} changes nothing");
+        let before = rendered.entry(unchanged.to_string()).or_insert_with(|| render(&unchanged));
+        assert!(render(&changed) != *before, "{path}: {other} changes nothing");
     }
 }
 
@@ -186,6 +203,7 @@ fn other(path: &str, now: &Value) -> Value {
         ("recommender.source" | "placement.source", _) => json!("MetricsServer"),
         ("topologySpread.nodes" | "topologySpread.zones", _) => json!("DoNotSchedule"),
         ("monitoring.serviceMonitor.interval", _) => json!("7s"),
+        ("resources.limits", _) => json!({"cpu": "2"}),
         ("config", _) => json!({"log": {"level": "debug"}}),
         ("imagePullSecrets" | "extraEnv" | "extraVolumes", _) => json!([{"name": "other"}]),
         ("extraVolumeMounts", _) => json!([{"name": "other", "mountPath": "/other"}]),

@@ -21,7 +21,7 @@ impl Known {
         let mut add = |name: String, labels: &[&str]| {
             metrics.insert(name, labels.iter().map(|&label| label.to_owned()).collect());
         };
-        for line in document.lines().filter(|line| line.starts_with("| `") && line.contains("_")) {
+        for line in document.lines().filter(|line| line.starts_with("| `") && line.contains('_')) {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             let [name, kind, labels, _] = cells[..] else { continue };
             let name = name.trim_matches('`');
@@ -43,6 +43,7 @@ impl Known {
         add("ALERTS", &["alertname", "alertstate"]);
         // Of the API server.
         add("apiserver_admission_webhook_fail_open_count", &["name", "type"]);
+        add("apiserver_admission_webhook_admission_duration_seconds_bucket", &["name", "type", "le"]);
         let values = document.split_once("## Label values").unwrap().1.to_owned();
         Self { metrics, values }
     }

@@ -1,4 +1,4 @@
-//! As much of PromQL as it takes to know which metrics and labels an expression names.
+//! As much of `PromQL` as it takes to know which metrics and labels an expression names.
 
 use std::collections::BTreeSet;
 

@@ -20,6 +20,7 @@ pub(crate) const OWN: &[Rule] = &[
     ("apps", "deployments", &["get"], "plimsoll"),
     ("apps", "deployments/scale", &["patch"], "plimsoll"),
     ("", "pods", &["list"], ""),
+    ("plimsoll.dev", "quotaledgers", &["delete", "list", "patch"], ""),
     ("coordination.k8s.io", "leases", &["create", "delete", "get", "list", "update"], ""),
     ("plimsoll.dev", "quotaledgers", &["delete", "list", "patch"], ""),
 ];

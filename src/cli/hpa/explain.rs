@@ -3,6 +3,7 @@
 use super::report::{Figures, Report, Said};
 use super::world::World;
 use super::{Access, Form, print, write_table};
+use crate::cli::again::Again;
 use crate::cli::{CliError, Context, Exit, examples, table};
 use crate::offline;
 
@@ -23,7 +24,7 @@ use crate::offline;
     "the same without a cluster" => "plimsoll hpa explain web -n shop --objects cluster/",
     "for a script" => "plimsoll hpa explain web -n shop -o json",
 ))]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// The autoscaler's name
     #[arg(value_name = "NAME")]
     name: String,
@@ -38,12 +39,19 @@ pub(super) struct Args {
     #[command(flatten)]
     access: Access,
 
+    #[command(flatten)]
+    again: Again,
+
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     output: Form,
 }
 
-pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+pub(in crate::cli) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    args.again.run(ctx, |ctx| once(args, ctx))
+}
+
+fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let world = if args.offline.objects.is_empty() {
         ctx.runtime()?.block_on(async {

@@ -9,8 +9,6 @@ use plotters::prelude::{
 };
 use plotters::style::{BLACK, IntoFont};
 
-use super::tree::depth_first;
-
 /// By Okabe and Ito: colours that colour-blind people can tell apart.
 const OWNED: RGBColor = RGBColor(0, 114, 178);
 const BORROWED: RGBColor = RGBColor(230, 159, 0);
@@ -29,7 +27,7 @@ type Failed = DrawingAreaErrorKind<std::io::Error>;
 
 /// An SVG picture with a line for each node and a column for each resource.
 pub(super) fn draw(tree: &Tree, used: &Used, resources: &[Arc<str>]) -> Result<String, Failed> {
-    let ids = depth_first(tree);
+    let ids = tree.depth_first();
     let lines = ids.len().min(MOST_LINES);
     let height = u32::try_from(lines).unwrap_or(0) * LINE.unsigned_abs() + 2 * TOP.unsigned_abs();
     let columns = u32::try_from(resources.len()).unwrap_or(1).max(1);

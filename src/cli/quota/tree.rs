@@ -4,27 +4,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::quota::{Amounts, Node, NodeId, PODS, Tree, Used, shown};
+use plimsoll_core::quota::{Amounts, Node, PODS, Tree, Used, shown};
 use serde::Serialize;
 
 use super::bars;
 use super::world::World;
+use crate::cli::access::Access;
+use crate::cli::again::Again;
 use crate::cli::{CliError, Context, Exit, examples, standard_input_once, table};
 use crate::offline::ClusterArgs;
 
 /// Show what every node of the quota tree uses, owns, may use and borrows
 ///
-/// The pods among the objects are the ones that count.
+/// Reads the cluster with your rights (list on elasticquotatrees and pods), or with --objects manifests; the pods among
+/// them are the ones that count.
+///
+/// Exit code 0: done; 2: wrong usage, or input that cannot be read; 3: the cluster cannot be read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
-    "a line for each node and resource" => "plimsoll quota tree --objects cluster/",
+    "a line for each node and resource of the cluster" => "plimsoll quota tree",
+    "the same as a kubectl plugin, again and again" => "kubectl plimsoll quota tree -w",
+    "the same of manifests" => "plimsoll quota tree --objects cluster/",
     "the leaves that borrow CPU" => "plimsoll quota tree --objects cluster/ -o json | jq '.nodes[] | select(.borrowed.cpu)'",
     "a picture" => "plimsoll quota tree --objects cluster/ -o svg > tree.svg",
 ))]
 pub(super) struct Args {
     /// Manifests that stand for the cluster: files, directories (their files, not those below), or - for standard input
-    #[arg(long, value_name = "FILE|DIR", required = true, num_args = 1..)]
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with_all = ["kubeconfig", "context"])]
     objects: Vec<PathBuf>,
+
+    #[command(flatten)]
+    access: Access,
+
+    #[command(flatten)]
+    again: Again,
+
 
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
@@ -62,10 +76,21 @@ struct Answer {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    args.again.run(ctx, |ctx| once(args, ctx))
+}
+
+fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     standard_input_once([("--objects", &args.objects[..])])?;
     let config = ctx.load_config()?.config;
-    let objects = ClusterArgs { objects: args.objects.clone(), at: None };
-    let world = World::load(&objects, &config, ctx)?;
+    let world = if args.objects.is_empty() {
+        ctx.runtime()?.block_on(async {
+            let client = args.access.client(&config).await?;
+            World::live(&client, &config, ctx).await
+        })?
+    } else {
+        let objects = ClusterArgs { objects: args.objects.clone(), at: None };
+        World::load(&objects, &config, ctx)?
+    };
     let tree = &world.tree;
     let used = world.used(world.pods(None));
     match args.output {
@@ -76,7 +101,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             ctx.out.write_all(svg.as_bytes())?;
         }
         Form::Json | Form::Yaml => {
-            let ids = depth_first(tree).into_iter();
+            let ids = tree.depth_first().into_iter();
             let nodes = ids.filter_map(|id| Some(line(tree.node(id)?, used.at(id))));
             let name = (!tree.nodes().is_empty()).then(|| tree.name.clone());
             let answer = Answer { tree: name, nodes: nodes.collect() };
@@ -84,16 +109,6 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         }
     }
     Ok(Exit::Done)
-}
-
-/// Every node before what is below it, brothers in the tree's order.
-pub(super) fn depth_first(tree: &Tree) -> Vec<NodeId> {
-    let (mut stack, mut ids) = (Vec::from_iter(tree.id(0)), Vec::new());
-    while let Some(id) = stack.pop() {
-        ids.push(id);
-        stack.extend(tree.node(id).into_iter().flat_map(|node| node.children.iter().rev()));
-    }
-    ids
 }
 
 /// The resources that are bounded anywhere or used, without the number of pods unless it is bounded.
@@ -131,7 +146,7 @@ fn line(node: &Node, used: &Amounts) -> Line {
 fn write(tree: &Tree, used: &Used, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let resources = resources(tree, used);
     let mut lines = table(["NODE", "RESOURCE", "USED", "MIN", "MAX", "BORROWED", "NAMESPACES"]);
-    for (id, node) in depth_first(tree).into_iter().filter_map(|id| Some((id, tree.node(id)?))) {
+    for (id, node) in tree.depth_first().into_iter().filter_map(|id| Some((id, tree.node(id)?))) {
         let used = used.at(id);
         let borrowed = borrowed(node, used);
         let concerns = |name: &&Arc<str>| {
@@ -160,8 +175,5 @@ fn write(tree: &Tree, used: &Used, ctx: &mut Context<'_>) -> Result<(), CliError
             first = false;
         }
     }
-    for line in lines.lines() {
-        writeln!(ctx.out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    ctx.write_table(&mut lines)
 }

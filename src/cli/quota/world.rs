@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use kube::Client;
 use plimsoll_core::quota::{Amounts, PodNames, QuotaPod, StoredTree, TREE_KIND, TREE_NAMESPACE, Tree, Used};
 
 use super::budgets;
-use crate::cli::{CliError, Context};
+use crate::cli::access::{self, Kind};
+use crate::cli::{CliError, Context, server};
 use crate::config::Config;
 use crate::input;
 use crate::offline::{ClusterArgs, Offline};
+
+const TREES: Kind =
+    Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
 
 /// A cluster as far as quota is concerned.
 pub(super) struct World {
@@ -23,9 +29,36 @@ pub(super) struct World {
 impl World {
     /// Reads the objects, and says what is wrong with their trees.
     pub(super) fn load(args: &ClusterArgs, config: &Config, ctx: &mut Context<'_>) -> Result<Self, CliError> {
-        let documents = input::read_all(&args.objects)?;
+        Self::of(input::read_all(&args.objects)?, args.at, config, ctx)
+    }
+
+    /// The same of a cluster: its trees, and its pods, with the rights of who calls.
+    pub(super) async fn live(
+        client: &Client,
+        config: &Config,
+        ctx: &mut Context<'_>,
+    ) -> Result<Self, CliError> {
+        let mut documents = Vec::new();
+        for kind in [TREES, server::PODS] {
+            let found = access::list(client, kind, None).await;
+            let found = found.needed("CRD elasticquotatrees.scheduling.sigs.k8s.io: no quota is in force")?;
+            documents.extend(found.into_iter().map(|value| {
+                let name = server::name(&value);
+                let origin = format!("{} {name}", kind.kind);
+                input::Document { value, origin }
+            }));
+        }
+        Self::of(documents, None, config, ctx)
+    }
+
+    fn of(
+        documents: Vec<input::Document>,
+        at: Option<Timestamp>,
+        config: &Config,
+        ctx: &mut Context<'_>,
+    ) -> Result<Self, CliError> {
         let guarded = budgets::guarded(&documents).map_err(CliError::Usage)?;
-        let offline = Offline::of(documents, args.at, config);
+        let offline = Offline::of(documents, at, config);
         if !offline.unreadable.is_empty() {
             return Err(CliError::Usage(offline.unreadable.join("\n")));
         }

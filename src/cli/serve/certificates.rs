@@ -1,5 +1,6 @@
 //! Where the certificates of all listeners come from, and self-managed ones as a part of `serve`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use kube::Client;
 use plimsoll_core::hpa::MetricsGroup;
 
 use super::process::Process;
-use super::{CliError, client_auth};
+use super::{CliError, client_auth, files};
 use crate::certificates::bundles::{Bundles, Service, Target, WEBHOOKS};
 use crate::certificates::keeper::{self, keep};
 use crate::certificates::leaf::Follower;
@@ -16,8 +17,8 @@ use crate::certificates::store::SecretStore;
 use crate::certificates::{Held, PART, service_names};
 use crate::cluster::{Leadership, LeadershipOptions, identity};
 use crate::config::{self, Config, TlsSource, TlsVersion};
-use crate::server::tls::wall_clock;
-use crate::server::{CertificateSource, SelfManaged, TlsOptions};
+use crate::server::tls::{TlsError, wall_clock};
+use crate::server::{CertificateSource, CertificateStore, SelfManaged, TlsOptions};
 
 /// After this time without a sign of life of the leader another replica takes over.
 const LEASE: Duration = Duration::from_secs(15);
@@ -41,6 +42,28 @@ pub(super) fn check(config: &Config, standalone: bool, ca_file: bool) -> Result<
         )));
     }
     Ok(())
+}
+
+/// The certificate of the admission listener, and what keeps it new; its CA goes to `ca_file` where it is made on the fly.
+pub(super) fn open(process: &Process, ca_file: Option<&Path>) -> Result<Arc<CertificateStore>, CliError> {
+    let Process { config, metrics, readiness, shutdown, tasks, held, .. } = process;
+    let store = CertificateStore::open(tls_options(config, held), wall_clock(), metrics)
+        .map_err(|error| CliError::Usage(with_way_out(&error)))?;
+    if let (Some(path), Some(ca)) = (ca_file, store.ca_pem()) {
+        files::write(path, ca)?;
+    }
+    let checked = Arc::clone(&store);
+    readiness.check("certificate", move || checked.check());
+    tasks.spawn("certificates", Arc::clone(&store).watch(poll_interval(config), shutdown.clone()));
+    Ok(store)
+}
+
+/// The error, and for a pair that is not there what to do about it at the start.
+fn with_way_out(error: &TlsError) -> String {
+    let missing = matches!(error, TlsError::Read { what: "certificate" | "key", .. });
+    let way_out =
+        if missing { ", or set tls.certificate and tls.key (`plimsoll certs` makes them)" } else { "" };
+    format!("{error}{way_out}")
 }
 
 /// How TLS is spoken at the admission listener; others begin with this.

@@ -20,6 +20,7 @@ use crate::server::tls::wall_clock;
 use crate::server::{
     CertificateSource, CertificateStore, ClientAuth, SelfManaged, ServerOptions, TlsOptions,
 };
+use crate::status::Health;
 
 /// Requests that are answered at the same time: most of the time of one is waiting for others.
 const CONCURRENCY: usize = 64;
@@ -120,7 +121,7 @@ pub(super) async fn start(
             objects: snapshots.current(),
             settings: Arc::clone(settings),
         },
-        tell: tell(client.clone()),
+        tell: tell(client.clone(), metrics.health()),
         readiness: readiness.condition("front proxy"),
         metrics: Arc::clone(metrics),
     };
@@ -154,8 +155,8 @@ fn tls(config: &Config, held: &Held) -> TlsOptions {
 }
 
 /// Tells by events on the autoscalers; the same again only after a while.
-fn tell(client: Client) -> Tell {
-    let events = Arc::new(Events::new(client, MANAGER));
+fn tell(client: Client, health: &Health) -> Tell {
+    let events = Arc::new(Events::new(client, MANAGER).with_health(health));
     let told: Mutex<HashMap<[String; 4], Instant>> = Mutex::default();
     Arc::new(move |of: Unkept| {
         let now = Instant::now();

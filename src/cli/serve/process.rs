@@ -9,9 +9,11 @@ use plimsoll_core::admission::Settings;
 
 use super::tasks::Tasks;
 use super::{CliError, certificates, settings};
+use crate::api;
 use crate::certificates::Held;
 use crate::cluster::{self, ClusterOptions, Snapshots};
 use crate::config::Config;
+use crate::dashboard::Cluster;
 use crate::hpa::{self, Pods};
 use crate::metrics::Metrics;
 use crate::placement::PlacementState;
@@ -21,6 +23,7 @@ use crate::quota::{self, run::Door};
 use crate::recommender;
 use crate::server::{Readiness, Shutdown};
 use crate::standalone::{self, StandaloneFolder};
+use crate::status::StatusSources;
 use crate::survey::{SurveyParts, Surveys};
 
 /// What every part of the server needs.
@@ -51,6 +54,26 @@ impl Process {
             metrics,
             held: certificates::held(config),
             standalone,
+        }
+    }
+
+    /// What the JSON API answers from, but for what single parts know.
+    pub(super) fn known(&self, client: Option<&Client>) -> api::Sources {
+        let (config, metrics) = (Arc::clone(&self.config), Arc::clone(&self.metrics));
+        api::Sources {
+            objects: self.snapshots.current(),
+            surveys: client.map(|client| self.survey(client)),
+            readiness: self.readiness.clone(),
+            status: Some(StatusSources::new(
+                config,
+                self.standalone,
+                self.readiness.clone(),
+                Arc::clone(&metrics),
+            )),
+            settings: Arc::clone(&self.settings),
+            metrics: Some(metrics),
+            cluster: client.cloned().map(Cluster::new),
+            ..api::Sources::default()
         }
     }
 
@@ -146,7 +169,7 @@ impl Process {
     }
 
     /// What pages show of the whole cluster; it is read only while somebody looks.
-    pub(super) fn survey(&self, client: &Client) -> Surveys {
+    fn survey(&self, client: &Client) -> Surveys {
         let surveys = Surveys::default();
         let source = recommender::source(&self.config.recommender, Some(client.clone()))
             .inspect_err(|error| tracing::warn!(%error, "pages show no usage"))

@@ -8,14 +8,16 @@ use plimsoll_core::placement::{Metric, NodeReport, NodesReport, units};
 use plimsoll_core::quota::Amounts;
 
 use super::live;
+use crate::cli::access::Access;
+use crate::cli::again::Again;
 use crate::cli::placement_world::PlacementWorld;
 use crate::cli::{CliError, Context, Exit, examples, output, standard_input_once, table};
 use crate::offline;
 
 /// Show how loaded each node is, and the score that this makes
 ///
-/// Asks the JSON API of a server, which is on its loopback: `kubectl -n plimsoll-system port-forward deployment/plimsoll
-/// 8082` leads to it. With --objects or --load no server is asked.
+/// Asks the JSON API of a ready replica, through a port-forward that is made here with your right to create on
+/// pods/portforward; or that of --server. With --objects or --load no server is asked.
 ///
 /// U is the share of the node that is used, over all windows and metrics; the score is that of a pod that asks for
 /// nothing. Figures of nodes of which nothing fresh was measured are a dash.
@@ -29,7 +31,7 @@ use crate::offline;
     "without a server" => "plimsoll top nodes --objects nodes.json pods.json --load load.yaml",
 ))]
 pub(super) struct Args {
-    /// The server's JSON API, in place of api.address
+    /// The JSON API of a server, in place of a port-forward to a replica
     #[arg(long, value_name = "URL", conflicts_with_all = ["objects", "load", "at"])]
     server: Option<String>,
 
@@ -39,6 +41,12 @@ pub(super) struct Args {
     /// The load of nodes, as YAML or JSON; see docs/placement.md
     #[arg(long, value_name = "FILE")]
     load: Option<PathBuf>,
+
+    #[command(flatten)]
+    access: Access,
+
+    #[command(flatten)]
+    again: Again,
 
     /// What comes first
     #[arg(long, value_enum, value_name = "ORDER", default_value = "usage")]
@@ -72,6 +80,10 @@ enum Form {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
+    args.again.run(ctx, |ctx| once(args, ctx))
+}
+
+fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let mut report = report(args, ctx)?;
     let by_name = |node: &NodeReport| node.name.clone();
     match args.sort {
@@ -93,7 +105,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
 fn report(args: &Args, ctx: &mut Context<'_>) -> Result<NodesReport, CliError> {
     let config = ctx.load_config()?.config;
     if args.offline.objects.is_empty() && args.load.is_none() {
-        return live::nodes(args.server.as_deref(), &config, ctx);
+        return live::nodes(args.server.as_deref(), &args.access, &config, ctx);
     }
     let load: Vec<PathBuf> = args.load.iter().cloned().collect();
     standard_input_once([("--objects", &args.offline.objects[..]), ("--load", &load)])?;
@@ -141,10 +153,7 @@ fn write(report: &NodesReport, wide: bool, ctx: &mut Context<'_>) -> Result<(), 
         ]);
         lines.add_row(row);
     }
-    for line in lines.lines() {
-        writeln!(ctx.out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    ctx.write_table(&mut lines)
 }
 
 fn share(value: Option<f64>) -> String {

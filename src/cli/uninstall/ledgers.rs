@@ -1,5 +1,4 @@
-//! Ledgers of quota: a finalizer keeps them from being deleted while a server may need them, and so their namespace and
-//! their kind, for ever once nobody is there to take it away.
+//! Ledgers of quota: without a leader nobody takes their finalizer away, and the namespace and the CRD would wait for ever.
 
 use serde_json::{Value, json};
 
@@ -11,52 +10,43 @@ use crate::quota::FINALIZER;
 const STEP: &str = "ledgers";
 
 pub(super) async fn delete(job: &Job) -> Vec<Line> {
-    let kind = Collection {
+    let ledgers = Collection {
         group: "plimsoll.dev",
         version: "v1alpha1",
         kind: "QuotaLedger",
         plural: "quotaledgers",
         namespace: &job.own,
     };
-    let line = |object: String, result, message: &str| Line {
-        step: STEP,
-        object,
-        result,
-        message: message.to_owned(),
+    let all = |result, message: String| {
+        vec![Line { step: STEP, object: format!("QuotaLedgers of {}", job.own), result, message }]
     };
-    let all = || format!("QuotaLedgers of {}", job.own);
-    let ledgers = match job.calls.list(kind, None).await {
-        Ok(ledgers) => ledgers,
+    let found = match job.calls.list(ledgers, None).await {
+        Ok(found) => found,
+        // Nobody has ledgers where there is no such kind.
         Err(WriteError::NotFound { .. } | WriteError::NotInstalled { .. }) => Vec::new(),
-        Err(error) => return vec![line(all(), Ending::Failed, &error.to_string())],
+        Err(error) => return all(Ending::Failed, error.to_string()),
     };
-    if ledgers.is_empty() {
-        return vec![line(all(), Ending::Nothing, "there are none")];
+    if found.is_empty() {
+        return all(Ending::Nothing, "none is there".to_owned());
     }
     let mut lines = Vec::new();
-    for ledger in &ledgers {
-        let object = kind.object(name_of(ledger));
-        lines.push(if job.dry_run {
-            line(object, job.ending(), &job.words("deleted"))
-        } else {
-            match free_and_delete(job, kind, ledger).await {
-                Ok(true) => line(object, Ending::Done, "deleted"),
-                Ok(false) => line(object, Ending::Nothing, "not there any more"),
-                Err(error) => line(object, Ending::Failed, &error.to_string()),
-            }
-        });
+    for ledger in &found {
+        let (result, message) = match one(job, ledgers, ledger).await {
+            Ok(()) => (job.ending(), job.words("deleted")),
+            Err(why) => (Ending::Failed, why),
+        };
+        lines.push(Line { step: STEP, object: ledgers.object(name_of(ledger)), result, message });
     }
     lines
 }
 
-/// Whether it was there.
-async fn free_and_delete(job: &Job, kind: Collection<'_>, ledger: &Value) -> Result<bool, WriteError> {
+async fn one(job: &Job, ledgers: Collection<'_>, ledger: &Value) -> Result<(), String> {
+    if job.dry_run {
+        return Ok(());
+    }
     let finalizers = ledger.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let others: Vec<&Value> = finalizers.into_iter().flatten().filter(|one| *one != FINALIZER).collect();
+    let others: Vec<_> = finalizers.into_iter().flatten().filter(|name| *name != FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": others}});
-    // One that is being deleted already is gone with this.
-    Ok(job.calls.merge(kind, None, name_of(ledger), &patch).await? && {
-        job.calls.delete(kind, ledger).await?;
-        true
-    })
+    job.calls.merge(ledgers, None, name_of(ledger), &patch).await.map_err(|error| error.to_string())?;
+    job.calls.delete(ledgers, ledger).await.map(drop).map_err(|error| error.to_string())
 }

@@ -23,6 +23,7 @@ use super::lease::{Lease, LeaseClient, Observed, Record, now_text};
 use crate::cluster::WriteError;
 use crate::cluster::chance;
 use crate::metrics::Metrics;
+use crate::status::Part;
 
 /// A replica with more shards than this waits no longer than one with as many.
 const MOST_PATIENCE: u32 = 8;
@@ -95,6 +96,11 @@ impl Leadership {
         Arc::clone(&self.holder)
     }
 
+    /// The part whose health it is that this is led.
+    fn part(&self) -> Option<Part> {
+        Part::of_lease(self.options.part)
+    }
+
     /// Waits for the lease of a shard and does `work` while it is held, again and again until `cancelled`.
     ///
     /// The token that `work` gets is cancelled when the lease is lost, a quarter of its duration before another replica
@@ -113,7 +119,13 @@ impl Leadership {
             namespace: self.options.namespace.clone(),
             name: lease_name(self.options.part, self.options.shards, shard),
         };
-        let mut failing = Failing { shard, since: None };
+        let mut failing = Failing {
+            shard,
+            since: None,
+            name: lease.name.clone(),
+            part: self.part(),
+            metrics: Arc::clone(&self.metrics),
+        };
         self.metrics.leader(self.options.part, shard, false);
         while !cancelled.is_cancelled() {
             let taken = tokio::select! {
@@ -123,12 +135,18 @@ impl Leadership {
             tracing::info!(shard, lease = lease.name, "this replica leads the {}", self.options.part);
             self.metrics.leader(self.options.part, shard, true);
             self.holder.store(Arc::new(self.options.identity.clone()));
+            if let Some(part) = self.part() {
+                self.metrics.health().lease(part, shard, &self.options.identity, true);
+            }
             let ending = cancelled.child_token();
             // It must not outlive this task, whatever ends it.
             let work = AbortOnDropHandle::new(tokio::spawn(work(ending.clone())));
             let ended = self.hold(&lease, taken, work, &ending, &mut failing).await;
             self.held.fetch_sub(1, Ordering::Relaxed);
             self.metrics.leader(self.options.part, shard, false);
+            if let Some(part) = self.part() {
+                self.metrics.health().no_longer_leads(part, shard);
+            }
             tracing::info!(
                 shard,
                 lease = lease.name,
@@ -152,7 +170,7 @@ impl Leadership {
     async fn acquire(&self, lease: &LeaseClient, failing: &mut Failing) -> Taken {
         let mut observed = Observed::default();
         loop {
-            match self.try_acquire(lease, &mut observed).await {
+            match self.try_acquire(failing.shard, lease, &mut observed).await {
                 Ok(Some(taken)) => {
                     failing.works();
                     return taken;
@@ -170,10 +188,11 @@ impl Leadership {
 
     async fn try_acquire(
         &self,
+        shard: u32,
         lease: &LeaseClient,
         observed: &mut Observed,
     ) -> Result<Option<Taken>, WriteError> {
-        let Some(before) = self.take_if_free(lease, observed).await? else { return Ok(None) };
+        let Some(before) = self.take_if_free(shard, lease, observed).await? else { return Ok(None) };
         let _taking = self.taking.lock().await;
         // What others may have done while this one waited for its turn, the write finds out; what this replica has got
         // in the meantime is looked at again.
@@ -198,11 +217,15 @@ impl Leadership {
     /// The lease as it is, if it is free, and has been for long enough that one with fewer shards could have taken it.
     async fn take_if_free(
         &self,
+        shard: u32,
         lease: &LeaseClient,
         observed: &mut Observed,
     ) -> Result<Option<Free>, WriteError> {
         let found = lease.read(self.options.renew_interval).await?;
         let record = found.as_ref().map(|lease| lease.record.clone()).unwrap_or_default();
+        if let Some(part) = self.part() {
+            self.metrics.health().lease(part, shard, &record.holder, record.holder == self.options.identity);
+        }
         self.holder.store(Arc::new(record.holder.clone()));
         if record.holder == self.options.identity {
             // It was taken, but the answer was lost.
@@ -339,10 +362,16 @@ struct Free {
 struct Failing {
     shard: u32,
     since: Option<Instant>,
+    name: String,
+    part: Option<Part>,
+    metrics: Arc<Metrics>,
 }
 
 impl Failing {
     fn failed(&mut self, error: &WriteError) {
+        if let Some(part) = self.part {
+            self.metrics.health().failed(part, &format!("lease {}", self.name), error);
+        }
         if self.since.is_none() {
             self.since = Some(Instant::now());
             tracing::warn!(shard = self.shard, %error, "the lease cannot be read or written; trying again");
@@ -350,6 +379,9 @@ impl Failing {
     }
 
     fn works(&mut self) {
+        if let Some(part) = self.part {
+            self.metrics.health().works(part, &format!("lease {}", self.name));
+        }
         if let Some(since) = self.since.take() {
             tracing::info!(shard = self.shard, seconds = since.elapsed().as_secs(), "the lease works again");
         }

@@ -14,6 +14,10 @@ use super::front_proxy::FrontProxy;
 use crate::cluster::describe;
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
+use crate::status::Part;
+
+/// What may fail, as it is told.
+const AUTHORITY: &str = "get ConfigMap kube-system/extension-apiserver-authentication";
 
 const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 /// How long the API server may take.
@@ -65,6 +69,10 @@ pub(super) async fn follow(
             Err(error) => Some(error),
         };
         metrics.degraded(REASON, problem.is_some());
+        match &problem {
+            Some(why) => metrics.health().failed(Part::HpaApi, AUTHORITY, why.clone()),
+            None => metrics.health().works(Part::HpaApi, AUTHORITY),
+        };
         if problem != said {
             if let Some(problem) = &problem {
                 tracing::error!(

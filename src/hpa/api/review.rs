@@ -18,6 +18,7 @@ use super::identity::Identity;
 use super::route::Attributes;
 use crate::cluster::describe;
 use crate::metrics::{Metrics, ReviewKind, ReviewResult};
+use crate::status::{Failure, Part};
 
 /// For how long an answer is good.
 const LIFE: Duration = Duration::from_secs(10);
@@ -179,16 +180,28 @@ impl Reviewer {
                 .map_err(|error| error.to_string())?;
             let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
             // Read here and not by the client, which logs what it cannot read: a review repeats the token.
-            let text = self.client.request_text(request).await.map_err(|error| describe(&error))?;
+            let text = self.client.request_text(request).await.map_err(|error| {
+                let grant = if Failure::from(&error).forbidden {
+                    ": grant create on it to the service account"
+                } else {
+                    ""
+                };
+                format!("{}{grant}", describe(&error))
+            })?;
             serde_json::from_str::<T>(&text).map_err(|_| "its answer is none that is known here".to_owned())
         };
         let answer = match timeout(LIMIT, call).await {
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(answer)) => {
+                self.metrics.health().works(Part::HpaApi, name);
+                return Ok(answer);
+            }
             Ok(Err(reason)) => ReviewError::Failed { kind: name, reason },
             Err(_) => ReviewError::Slow(name),
         };
         self.metrics.hpa_api_review(kind, ReviewResult::Error);
-        tracing::warn!(error = %answer, "who asks, or their right, is not known");
+        if self.metrics.health().failed(Part::HpaApi, name, answer.to_string()) {
+            tracing::warn!(error = %answer, "who asks, or their right, is not known");
+        }
         Err(answer)
     }
 }

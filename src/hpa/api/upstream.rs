@@ -20,6 +20,10 @@ use crate::files::read_regular;
 use crate::metrics::{Metrics, UpstreamError};
 use crate::recommender::sources::body::{causes, excerpt};
 use crate::server::limit::{BodyMemory, Limits};
+use crate::status::Part;
+
+/// What may fail, as it is told.
+const UPSTREAM: &str = "ask metrics-server";
 
 /// The longest answer that is passed on: that of a cluster with 100,000 pods.
 const MOST_BYTES: usize = 64 << 20;
@@ -125,7 +129,11 @@ impl Upstream {
         let result = result.unwrap_or(Err(UpstreamFailure::Slow { address, limit }));
         if let Err(failure) = &result {
             self.metrics.hpa_api_upstream_error(failure.reason());
-            tracing::warn!(%failure, "no true values");
+            if self.metrics.health().failed(Part::HpaApi, UPSTREAM, failure.to_string()) {
+                tracing::warn!(%failure, "no true values");
+            }
+        } else {
+            self.metrics.health().works(Part::HpaApi, UPSTREAM);
         }
         result
     }

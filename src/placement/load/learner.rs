@@ -17,6 +17,10 @@ use crate::cluster::{Limiter, WriteError};
 use crate::metrics::{LoadOf, Metrics};
 use crate::placement::PlacementState;
 use crate::recommender::Checkpoints;
+use crate::status::Part;
+
+/// What may fail, as it is told.
+const READ: &str = "read the usage of containers";
 
 /// How often it is looked whether pods are known.
 const PODS_POLL: Duration = Duration::from_millis(50);
@@ -79,6 +83,16 @@ impl Learner {
         for failure in &look.failures {
             self.metrics.load_query_failed(failure.query);
         }
+        let health = self.metrics.health();
+        match look.failures.first() {
+            Some(failure) => {
+                health.failed(Part::PlacementLoad, READ, format!("{}: {}", failure.query, failure.message));
+            }
+            None if look.uses.is_some() => {
+                health.works(Part::PlacementLoad, READ);
+            }
+            None => {}
+        }
         let Some(uses) = look.uses else { return };
         self.metrics.load_answered(LoadOf::Containers, self.usage.name());
         // Without one of the resources all weights would be others.
@@ -137,6 +151,7 @@ impl Learner {
 /// The weights in all checkpoints; nothing where there are no checkpoints, or they may not be read.
 async fn read(client: Client, metrics: Arc<Metrics>) -> Stored {
     // Nothing is written.
+    let health = metrics.health().clone();
     let checkpoints = Checkpoints::new(client, Arc::new(Limiter::new(1)), metrics);
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     for _ in 0..ATTEMPTS {
@@ -145,6 +160,7 @@ async fn read(client: Client, metrics: Arc<Metrics>) -> Stored {
             Ok(()) => return stored,
             Err(WriteError::NotInstalled { .. } | WriteError::NotFound { .. }) => return Stored::new(),
             Err(error @ WriteError::Forbidden { .. }) => {
+                health.failed(Part::PlacementLoad, "read learnt weights", &error);
                 tracing::warn!(%error, "weights that were learnt before cannot be read; they are learnt anew");
                 return Stored::new();
             }

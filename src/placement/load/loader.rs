@@ -12,6 +12,7 @@ use super::metrics_server::MetricsServerLoad;
 use super::prometheus::PrometheusLoad;
 use crate::metrics::{LoadOf, Metrics};
 use crate::placement::PlacementState;
+use crate::status::Part;
 
 /// How often it is looked whether nodes are known.
 const NODES_POLL: Duration = Duration::from_millis(50);
@@ -70,6 +71,9 @@ impl Source {
     }
 }
 
+/// What may fail, as it is told.
+const READ: &str = "read the load of nodes";
+
 /// Keeps the snapshot of the load.
 #[derive(Debug)]
 pub struct Loader {
@@ -97,6 +101,19 @@ impl Loader {
         self.metrics.load_dropped(&look.dropped);
         for failure in &look.failures {
             self.metrics.load_query_failed(failure.query);
+        }
+        let health = self.metrics.health();
+        match look.failures.first() {
+            Some(QueryFailure { query, message }) => {
+                health.failed(Part::PlacementLoad, READ, format!("{query}: {message}"));
+            }
+            None if look.answered > 0 => {
+                health.works(Part::PlacementLoad, READ);
+            }
+            None => {}
+        }
+        if look.answered > 0 {
+            health.fresh(Part::PlacementLoad);
         }
         if look.answered > 0 {
             self.metrics.load_answered(LoadOf::Nodes, self.source.name());

@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::placement::{PlacementState, now};
 use crate::recommender::sources::prometheus::{Endpoint, Labels};
 use crate::recommender::sources::{MetricsServer, MetricsServerOptions, PrometheusError};
+use crate::status::Part;
 
 /// What reading load needs of its process.
 #[derive(Clone, Debug)]
@@ -61,6 +62,7 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
     let client = match connected {
         Ok(client) => client,
         Err(error) => {
+            metrics.health().failed(Part::PlacementLoad, "set up", error.to_string());
             tracing::error!(%error, "the load of nodes cannot be read: there is no way to the API server");
             cancelled.cancelled().await;
             return;
@@ -70,6 +72,7 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
     let (source, usage) = match made {
         Ok(made) => made,
         Err(error) => {
+            metrics.health().failed(Part::PlacementLoad, "set up", error.to_string());
             tracing::error!(%error, "the load of nodes cannot be read; correct placement.load.prometheus");
             cancelled.cancelled().await;
             return;

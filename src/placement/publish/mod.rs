@@ -18,6 +18,7 @@ use super::{PlacementState, now};
 use crate::cluster::{Limiter, Next, WriteError};
 use crate::config;
 use crate::metrics::{Metrics, NodeWrite, WriteResult};
+use crate::status::Part;
 
 /// The most nodes that are written in a second.
 const WRITES_PER_SECOND: u32 = 50;
@@ -73,6 +74,9 @@ pub async fn publish(
     }
 }
 
+/// What may fail, as it is told.
+const WRITE: &str = "write load classes to nodes";
+
 struct Publisher {
     calls: Calls,
     limiter: Limiter,
@@ -87,7 +91,10 @@ impl Publisher {
             self.count(&patch, &result);
             let name = &patch.node.name;
             match result {
-                Ok(()) => rounds.written(patch),
+                Ok(()) => {
+                    self.metrics.health().works(Part::Balance, WRITE);
+                    rounds.written(patch);
+                }
                 // It is gone, or another one by now: the next round knows.
                 Err(error) if error.next() == Next::Reread => {
                     tracing::debug!(%error, node = name, "a node was not written");
@@ -97,7 +104,9 @@ impl Publisher {
                 }
                 // The same would happen to all others; the next round tries again.
                 Err(error) => {
-                    tracing::warn!(%error, node = name, "nodes are not written for now; the next round tries again");
+                    if self.metrics.health().failed(Part::Balance, WRITE, &error) {
+                        tracing::warn!(%error, node = name, "nodes are not written for now; the next round tries again");
+                    }
                     return;
                 }
             }

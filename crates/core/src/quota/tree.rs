@@ -95,6 +95,16 @@ impl Tree {
         (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
     }
 
+    /// Every node before what is below it, brothers in the tree's order.
+    pub fn depth_first(&self) -> Vec<NodeId> {
+        let (mut stack, mut ids) = (Vec::from_iter(self.id(0)), Vec::new());
+        while let Some(id) = stack.pop() {
+            ids.push(id);
+            stack.extend(self.node(id).into_iter().flat_map(|node| node.children.iter().rev()));
+        }
+        ids
+    }
+
     /// A node of this tree.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index())

@@ -1,4 +1,4 @@
-//! `plimsoll certs inspect`: what certificate files hold.
+//! What certificate files hold.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,38 +10,18 @@ use serde::Serialize;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::cli::{CliError, Context, Exit, examples, table};
-
-/// Show what certificates say, and whether keys belong to them
-///
-/// Exit code 0: all is well; 1: a certificate is not valid now, or a key belongs to none of the certificates;
-/// 2: a file holds neither.
-#[derive(Debug, clap::Args)]
-#[command(after_help = examples!(
-    "a pair" => "plimsoll certs inspect tls.crt tls.key",
-    "when does it end" => "plimsoll certs inspect tls.crt -o json | jq -r '.certificates[0].notAfter'",
-))]
-pub(super) struct Args {
-    /// PEM files with certificates, private keys, or both
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    Table,
-    Json,
-}
+use super::served::Served;
+use crate::certificates::authority::Root;
+use crate::cli::{CliError, table};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(super) struct Report {
     certificates: Vec<Certificate>,
     keys: Vec<Key>,
+    /// What a server serves, when one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) served: Option<Served>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,6 +38,11 @@ struct Certificate {
     state: State,
     /// The file of the key that belongs to it, when one was given.
     key: Option<String>,
+    /// Whether one of the authorities signed it, when some were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trusted: Option<bool>,
+    #[serde(skip)]
+    der: Vec<u8>,
     #[serde(skip)]
     public_key: Vec<u8>,
 }
@@ -80,10 +65,18 @@ struct Key {
     public: Vec<u8>,
 }
 
-pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    let mut report = Report { certificates: Vec::new(), keys: Vec::new() };
-    for file in &args.files {
+/// Reads files; `authorities` are PEM files that the certificates are to lead to.
+pub(super) fn report(files: &[PathBuf], authorities: &[PathBuf]) -> Result<Report, CliError> {
+    let mut report = Report { certificates: Vec::new(), keys: Vec::new(), served: None };
+    for file in files {
         read(file, &mut report)?;
+    }
+    if !authorities.is_empty() {
+        trust(&mut report.certificates, &roots(authorities)?);
+        // Those that are to be led to are looked at as well.
+        for file in authorities {
+            read(file, &mut report)?;
+        }
     }
     for certificate in &mut report.certificates {
         let key = report.keys.iter_mut().find(|key| key.public == certificate.public_key);
@@ -92,19 +85,67 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             key.file.clone()
         });
     }
-    match args.output {
-        Form::Json => {
-            let text = serde_json::to_string_pretty(&report).map_err(anyhow::Error::new)?;
-            writeln!(ctx.out, "{text}")?;
-        }
-        Form::Table => write_table(&report, ctx.out)?,
-    }
-    let well = report.certificates.iter().all(|certificate| certificate.state == State::Valid)
-        && report.keys.iter().all(|key| key.matches);
-    Ok(if well { Exit::Done } else { Exit::Refused })
+    Ok(report)
 }
 
-fn write_table(report: &Report, out: &mut dyn Write) -> Result<(), CliError> {
+/// The certificates of authorities in PEM files.
+pub(super) fn roots(files: &[PathBuf]) -> Result<Vec<Root>, CliError> {
+    let mut roots = Vec::new();
+    for file in files {
+        let refuse = |what: String| CliError::Usage(format!("{}: {what}", file.display()));
+        let bytes = std::fs::read(file).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+        let found = Root::all_of_pem(&bytes).map_err(|error| refuse(error.to_string()))?;
+        if found.is_empty() {
+            return Err(refuse("holds no certificate in PEM".to_owned()));
+        }
+        roots.extend(found);
+    }
+    Ok(roots)
+}
+
+/// Notes which certificates lead to an authority, be it over others of them.
+fn trust(certificates: &mut [Certificate], roots: &[Root]) {
+    let mut trusted: Vec<Vec<u8>> = roots.iter().map(|root| root.der().to_vec()).collect();
+    loop {
+        let mut more = Vec::new();
+        for certificate in certificates.iter_mut().filter(|one| one.trusted != Some(true)) {
+            let leads = trusted.iter().any(|by| *by == certificate.der || is_signed_by(&certificate.der, by));
+            certificate.trusted = Some(leads);
+            if leads {
+                more.push(certificate.der.clone());
+            }
+        }
+        if more.is_empty() {
+            return;
+        }
+        trusted = more;
+    }
+}
+
+/// Whether the key of one certificate signed another.
+fn is_signed_by(certificate: &[u8], authority: &[u8]) -> bool {
+    let (Ok((_, certificate)), Ok((_, authority))) =
+        (X509Certificate::from_der(certificate), X509Certificate::from_der(authority))
+    else {
+        return false;
+    };
+    certificate.issuer() == authority.subject()
+        && authority.is_ca()
+        && certificate.verify_signature(Some(authority.public_key())).is_ok()
+}
+
+impl Report {
+    /// Whether there is nothing to do.
+    pub(super) fn is_well(&self) -> bool {
+        self.certificates
+            .iter()
+            .all(|certificate| certificate.state == State::Valid && certificate.trusted != Some(false))
+            && self.keys.iter().all(|key| key.matches)
+            && self.served.as_ref().is_none_or(|served| served.problem.is_none())
+    }
+}
+
+pub(super) fn write_table(report: &Report, out: &mut dyn Write) -> Result<(), CliError> {
     if !report.certificates.is_empty() {
         let mut rows = table(["FILE", "SUBJECT", "NAMES", "SERIAL", "NOT AFTER", "STATE", "KEY"]);
         for certificate in &report.certificates {
@@ -120,8 +161,18 @@ fn write_table(report: &Report, out: &mut dyn Write) -> Result<(), CliError> {
         }
         writeln!(out, "{}", rows.trim_fmt())?;
     }
+    for certificate in report.certificates.iter().filter(|one| one.trusted == Some(false)) {
+        writeln!(
+            out,
+            "{}: {} does not lead to any of the authorities",
+            certificate.file, certificate.subject
+        )?;
+    }
     for key in report.keys.iter().filter(|key| !key.matches) {
         writeln!(out, "{}: this key belongs to none of the certificates", key.file)?;
+    }
+    if let Some(served) = &report.served {
+        served.write_table(out)?;
     }
     Ok(())
 }
@@ -185,6 +236,8 @@ fn certificate(file: &str, der: &[u8]) -> Result<Certificate, String> {
             State::Valid
         },
         key: None,
+        trusted: None,
+        der: der.to_vec(),
         public_key: parsed.public_key().raw.to_vec(),
     })
 }

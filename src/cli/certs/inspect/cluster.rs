@@ -1,0 +1,228 @@
+//! What a cluster holds: the authority in the Secret, and whom each of our webhooks is told to trust.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::Args;
+use super::served::{self, Served};
+use crate::certificates::authority::Root;
+use crate::certificates::bundles::{Bundles, Service};
+use crate::certificates::plan::{BundleState, same};
+use crate::certificates::secret::{Authorities, Content, read};
+use crate::certificates::store::{SecretStore, StoreError};
+use crate::cli::serve::certificates::targets;
+use crate::cli::{CliError, table};
+use crate::cluster;
+use crate::config::Config;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    /// `namespace/name`.
+    secret: String,
+    authorities: Vec<Authority>,
+    /// What somebody asked for and has not come about yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rotation: Option<&'static str>,
+    bundles: Vec<Trust>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served: Option<Served>,
+    /// What is wrong.
+    pub(super) problems: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Authority {
+    /// `current`, `next` or `previous`.
+    role: &'static str,
+    subject: String,
+    fingerprint: String,
+    not_before: String,
+    not_after: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Trust {
+    object: String,
+    /// The fingerprints of what it holds, over all of its entries.
+    trusts: BTreeSet<String>,
+    agrees: bool,
+}
+
+/// Asks the cluster.
+pub(super) async fn report(args: &Args, config: &Config, name: &str) -> Result<Report, CliError> {
+    let kubeconfig = args.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
+    let context = args.context.as_deref().or(config.cluster.context.as_deref());
+    let client =
+        cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))?;
+    let (own, namespace) = (&config.tls.self_managed, &config.admission.own_namespace);
+    let store = SecretStore::new(client.clone(), namespace.clone(), own.secret.clone());
+    let service = Service { namespace: namespace.clone(), name: own.service.clone() };
+    let mut targets = targets(config);
+    // What is on in the cluster is not known here; what is not there, or not ours, says nothing.
+    for more in all_targets() {
+        if !targets.contains(&more) {
+            targets.push(more);
+        }
+    }
+    let mut report = Report {
+        secret: format!("{namespace}/{}", own.secret),
+        authorities: Vec::new(),
+        rotation: None,
+        bundles: Vec::new(),
+        served: None,
+        problems: Vec::new(),
+    };
+    let wanted = match store.read().await {
+        Err(error @ StoreError::Call(_)) => return Err(anyhow::Error::new(error).into()),
+        Err(error @ StoreError::Absent { .. }) => {
+            report.problems.push(error.to_string());
+            None
+        }
+        Ok(secret) => match read(&secret) {
+            Err(problem) => {
+                report.problems.push(format!("Secret {} {problem}", report.secret));
+                None
+            }
+            Ok(Content::Empty) => {
+                let why =
+                    "is empty: no replica has made an authority yet, or certificates are not self-managed";
+                report.problems.push(format!("Secret {} {why}", report.secret));
+                None
+            }
+            Ok(Content::Ours(authorities)) => {
+                report.note_authorities(&authorities, Timestamp::now());
+                Some(authorities.bundle())
+            }
+        },
+    };
+    let bundles = Bundles::new(client, service, targets);
+    let mut trusted: Vec<Root> = Vec::new();
+    for seen in bundles.read().await {
+        report.note_bundle(&seen.bundle.at, &seen.bundle.state, wanted.as_deref(), &mut trusted);
+    }
+    if report.bundles.is_empty() {
+        let service = bundles.service();
+        report.problems.push(format!(
+            "no webhook configuration names Service {}/{}, so that nobody calls it",
+            service.namespace, service.name
+        ));
+    }
+    if let Some(address) = &args.server {
+        let served = served::look(address, name, &trusted).await;
+        report.problems.extend(served.problem.iter().map(|problem| format!("{address}: {problem}")));
+        report.served = Some(served);
+    }
+    Ok(report)
+}
+
+/// Those of all parts.
+fn all_targets() -> Vec<crate::certificates::bundles::Target> {
+    use crate::certificates::bundles::Target;
+    let mut all: Vec<Target> = Target::webhooks("plimsoll-quota").into();
+    let services =
+        ["v1beta1.metrics", "v1beta1.custom.metrics", "v1beta2.custom.metrics", "v1beta1.external.metrics"];
+    all.extend(services.map(|name| Target::api_service(format!("{name}.k8s.io"))));
+    all
+}
+
+impl Report {
+    fn note_authorities(&mut self, authorities: &Authorities, now: Timestamp) {
+        let signing = |one: &Option<std::sync::Arc<crate::certificates::Authority>>| {
+            one.as_ref().map(|authority| authority.root().clone())
+        };
+        let current = signing(&authorities.current).map(|root| ("current", root));
+        let next = signing(&authorities.next).map(|root| ("next", root));
+        let previous = authorities.previous.iter().map(|root| ("previous", root.clone()));
+        if current.is_none() {
+            self.problems.push("there is no authority in force yet".to_owned());
+        }
+        if next.is_some() {
+            self.rotation = Some("a new authority is being published; it is not in force yet");
+        } else if !authorities.previous.is_empty() {
+            self.rotation = Some("the former authority is trusted until its certificates have ended");
+        }
+        for (role, root) in current.into_iter().chain(next).chain(previous) {
+            if root.has_ended(now) {
+                self.problems.push(format!("the {role} authority ended at {}", root.not_after()));
+            } else if root.not_before() > now {
+                self.problems.push(format!("the {role} authority begins at {} only", root.not_before()));
+            }
+            self.authorities.push(Authority {
+                role,
+                subject: root.subject(),
+                fingerprint: root.fingerprint(),
+                not_before: root.not_before().to_string(),
+                not_after: root.not_after().to_string(),
+            });
+        }
+    }
+
+    fn note_bundle(
+        &mut self,
+        at: &str,
+        state: &BundleState,
+        wanted: Option<&[Root]>,
+        trusted: &mut Vec<Root>,
+    ) {
+        let (held, agrees) = match state {
+            BundleState::Absent => return,
+            BundleState::Unknown(why) => {
+                self.problems.push(why.clone());
+                return;
+            }
+            BundleState::Closed(why, held) => {
+                self.problems.push(why.clone());
+                (held.clone(), false)
+            }
+            BundleState::Holds(entries) => {
+                let agrees = wanted.is_some_and(|wanted| entries.iter().all(|entry| same(entry, wanted)));
+                if wanted.is_some() && !agrees {
+                    self.problems.push(format!("{at} does not trust what the Secret says"));
+                }
+                (entries.concat(), agrees)
+            }
+        };
+        let trusts = held.iter().map(Root::fingerprint).collect();
+        trusted.extend(held);
+        self.bundles.push(Trust { object: at.to_owned(), trusts, agrees });
+    }
+
+    pub(super) fn write_table(&self, out: &mut dyn Write) -> Result<(), CliError> {
+        let short = |fingerprint: &str| fingerprint.get(..12).unwrap_or_default().to_owned();
+        writeln!(out, "Secret {}", self.secret)?;
+        if !self.authorities.is_empty() {
+            let mut rows = table(["AUTHORITY", "SUBJECT", "FINGERPRINT", "NOT AFTER"]);
+            for one in &self.authorities {
+                let Authority { role, subject, fingerprint, not_after, .. } = one;
+                rows.add_row([*role, subject, &short(fingerprint), not_after]);
+            }
+            writeln!(out, "{}", rows.trim_fmt())?;
+        }
+        if let Some(rotation) = self.rotation {
+            writeln!(out, "{rotation}")?;
+        }
+        if !self.bundles.is_empty() {
+            let mut rows = table(["OBJECT", "TRUSTS", "AGREES"]);
+            for one in &self.bundles {
+                let trusts: Vec<_> = one.trusts.iter().map(|fingerprint| short(fingerprint)).collect();
+                let trusts = if trusts.is_empty() { "-".to_owned() } else { trusts.join(", ") };
+                rows.add_row([one.object.clone(), trusts, if one.agrees { "yes" } else { "no" }.to_owned()]);
+            }
+            writeln!(out, "\n{}", rows.trim_fmt())?;
+        }
+        if let Some(served) = &self.served {
+            writeln!(out)?;
+            served.write_table(out)?;
+        }
+        for problem in &self.problems {
+            writeln!(out, "problem: {problem}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,315 @@
+//! From objects of the cluster to how they are. Nothing here asks anybody.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::cluster::unknown;
+use super::report::Row;
+use crate::cli::access::Read;
+use crate::cli::server::{is_ready, name};
+use crate::status::State;
+
+/// A recommendation that is older than this was not renewed for long.
+const OLD: SignedDuration = SignedDuration::from_hours(1);
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    items(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)
+}
+
+/// The Deployment and its pods.
+pub(super) fn installation(deployment: &Read<Value>, pods: &Read<Vec<Value>>, own: &str) -> Row {
+    const PART: &str = "installation";
+    let deployment = match deployment {
+        Read::Found(deployment) => deployment,
+        Read::Absent => {
+            return Row::new(PART, State::Failed, "").with(
+                State::Failed,
+                format!("there is no Deployment plimsoll in {own}; install it, or set admission.ownNamespace to where it is"),
+            );
+        }
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    let (wanted, ready) = (number(deployment, "/spec/replicas"), number(deployment, "/status/readyReplicas"));
+    let mut row = Row::new(PART, State::Healthy, format!("{ready} of {wanted} replicas ready"));
+    if ready == 0 {
+        row = row.with(State::Failed, "no replica is ready: pods keep their full requests");
+    } else if ready < wanted {
+        row = row.with(State::Degraded, format!("{} replicas are not ready", wanted - ready));
+    }
+    match pods {
+        Read::Found(pods) => {
+            for pod in pods.iter().filter(|pod| !is_ready(pod)) {
+                let why = items(pod, "/status/containerStatuses")
+                    .iter()
+                    .map(|status| text(status, "/state/waiting/reason"))
+                    .find(|reason| !reason.is_empty())
+                    .unwrap_or_else(|| text(pod, "/status/phase"));
+                let name = name(pod);
+                let what =
+                    format!("pod {name} is not ready: {why}; see kubectl -n {own} describe pod {name}");
+                row = row.with(State::Degraded, what);
+            }
+            row
+        }
+        Read::Absent => row,
+        Read::Unknown(why) => row.with(State::Unknown, why.clone()),
+    }
+}
+
+/// The certificates of a Secret that others should trust, as PEM.
+pub(super) fn authority(secret: &Value) -> Vec<String> {
+    ["ca.crt", "tls.crt"]
+        .iter()
+        .filter_map(|key| secret.get("data")?.get(*key)?.as_str())
+        .filter_map(|text| String::from_utf8(STANDARD.decode(text).ok()?).ok())
+        .filter(|text| !text.trim().is_empty())
+        .collect()
+}
+
+/// Whether the API server can call us. Without the mutating one nothing is lowered.
+pub(super) fn webhook(part: &str, found: &Read<Value>, authorities: &[String], needed: bool) -> Row {
+    let object = match found {
+        Read::Found(object) => object,
+        Read::Absent if needed => {
+            return Row::new(part, State::Failed, "").with(
+                State::Failed,
+                "there is no webhook configuration, so that no pod is changed; apply the manifests or the chart again",
+            );
+        }
+        Read::Absent => return Row::new(part, State::Off, "not installed"),
+        Read::Unknown(why) => return unknown(part, why),
+    };
+    let webhooks = items(object, "/webhooks");
+    let mut row = Row::new(part, State::Healthy, format!("{} webhooks", webhooks.len()));
+    if webhooks.is_empty() {
+        return row.with(State::Failed, "it has no webhooks");
+    }
+    for webhook in webhooks {
+        let who = text(webhook, "/name");
+        let bundle = STANDARD.decode(text(webhook, "/clientConfig/caBundle")).unwrap_or_default();
+        let bundle = String::from_utf8(bundle).unwrap_or_default();
+        if bundle.trim().is_empty() {
+            row = row.with(
+                State::Failed,
+                format!("{who}: caBundle is empty, so that the API server cannot call it; the part certificate-authority \
+                         or cert-manager's CA injector should fill it"),
+            );
+        } else if !bundle.contains("BEGIN CERTIFICATE") {
+            row = row.with(State::Failed, format!("{who}: caBundle is no PEM certificate"));
+        } else if !authorities.is_empty() && !is_trusted(&bundle, authorities) {
+            row = row.with(
+                State::Failed,
+                format!("{who}: caBundle has none of the certificates of the Secrets plimsoll-ca and plimsoll-tls, so that \
+                         calls fail; see docs/certificates.md"),
+            );
+        }
+    }
+    row
+}
+
+/// Whether a bundle has one of the certificates.
+fn is_trusted(bundle: &str, authorities: &[String]) -> bool {
+    let trusted = certificates(bundle);
+    authorities.iter().flat_map(|authority| certificates(authority)).any(|one| trusted.contains(&one))
+}
+
+/// The certificates of a PEM text, without what may differ in how they are written.
+fn certificates(pem: &str) -> Vec<String> {
+    pem.split("-----BEGIN CERTIFICATE-----")
+        .skip(1)
+        .filter_map(|rest| rest.split("-----END").next())
+        .map(|body| body.split_whitespace().collect())
+        .collect()
+}
+
+/// Whether those who lead go on renewing.
+pub(super) fn leases(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
+    const PART: &str = "leases";
+    let leases = match found {
+        Read::Found(leases) => leases,
+        Read::Absent => return Row::new(PART, State::Off, "none"),
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    let ours = leases.iter().filter(|lease| name(lease).starts_with("plimsoll-"));
+    let mut row = Row::new(PART, State::Healthy, "");
+    let mut held = Vec::new();
+    for lease in ours {
+        let short = name(lease).trim_start_matches("plimsoll-");
+        let holder = text(lease, "/spec/holderIdentity");
+        let duration = SignedDuration::from_secs(number(lease, "/spec/leaseDurationSeconds"));
+        let age =
+            text(lease, "/spec/renewTime").parse::<Timestamp>().map(|renewed| now.duration_since(renewed));
+        match age {
+            _ if holder.is_empty() => {
+                row = row.with(
+                    State::Degraded,
+                    format!("nobody holds {}; is the part on, and a replica ready?", name(lease)),
+                );
+            }
+            Ok(age) if age > duration * 3 => {
+                row = row.with(
+                    State::Degraded,
+                    format!("{} was not renewed by {holder} for {} s", name(lease), age.as_secs()),
+                );
+            }
+            Ok(age) => held.push(format!("{short} {} s", age.as_secs().max(0))),
+            Err(_) => row = row.with(State::Unknown, format!("{} has no renewTime", name(lease))),
+        }
+    }
+    row.details = if held.is_empty() { "none".to_owned() } else { format!("renewed: {}", held.join(", ")) };
+    if row.problems.is_empty() && held.is_empty() {
+        row.state = State::Off;
+    }
+    row
+}
+
+/// Whether profiles can be used.
+pub(super) fn profiles(found: &Read<Vec<Value>>) -> Row {
+    const PART: &str = "profiles";
+    let profiles = match found {
+        Read::Found(profiles) => profiles,
+        Read::Absent => {
+            return Row::new(PART, State::Failed, "").with(
+                State::Failed,
+                "the CRD overcommitprofiles.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply -f -`",
+            );
+        }
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    let lowers = |profile: &&Value| !matches!(text(profile, "/spec/mode"), "" | "Off");
+    let active = profiles.iter().filter(lowers).count();
+    let mut row = Row::new(
+        PART,
+        State::Healthy,
+        format!("{} profiles, {active} of them lower requests", profiles.len()),
+    );
+    for profile in profiles {
+        if let Some(valid) = condition(profile, "Valid")
+            && text(valid, "/status") == "False"
+        {
+            let what = format!("profile {} is not used: {}", name(profile), text(valid, "/message"));
+            row = row.with(State::Degraded, what);
+        }
+    }
+    row
+}
+
+/// Whether the tree in force counts.
+pub(super) fn trees(found: &Read<Vec<Value>>) -> Row {
+    const PART: &str = "quota tree";
+    let trees = match found {
+        Read::Found(trees) => trees,
+        Read::Absent => return Row::new(PART, State::Off, "not installed"),
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    if trees.is_empty() {
+        return Row::new(PART, State::Off, "there is none");
+    }
+    let mut row = Row::new(PART, State::Healthy, trees.iter().map(name).collect::<Vec<_>>().join(", "));
+    for tree in trees {
+        match condition(tree, "Ready") {
+            Some(ready) if text(ready, "/status") == "True" => {}
+            Some(ready) => {
+                let what = format!("{}: {}: {}", name(tree), text(ready, "/reason"), text(ready, "/message"));
+                row = row.with(State::Degraded, what);
+            }
+            None => {
+                let what = format!(
+                    "{} has no condition Ready: is quota.enabled true, and who leads plimsoll-quota?",
+                    name(tree)
+                );
+                row = row.with(State::Unknown, what);
+            }
+        }
+    }
+    row
+}
+
+/// Whether the aggregated APIs that are ours are available.
+pub(super) fn apiservices(found: &Read<Vec<Value>>, own: &str) -> Row {
+    const PART: &str = "apiservices";
+    let services = match found {
+        Read::Found(services) => services,
+        Read::Absent => return Row::new(PART, State::Off, "not served"),
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    let is_ours = |service: &&Value| {
+        text(service, "/spec/service/namespace") == own
+            && text(service, "/spec/service/name").starts_with("plimsoll")
+    };
+    let ours: Vec<&Value> = services.iter().filter(is_ours).collect();
+    if ours.is_empty() {
+        return Row::new(PART, State::Off, "none is ours");
+    }
+    let mut row =
+        Row::new(PART, State::Healthy, ours.iter().map(|one| name(one)).collect::<Vec<_>>().join(", "));
+    for service in ours {
+        let available = condition(service, "Available");
+        if available.is_none_or(|condition| text(condition, "/status") != "True") {
+            let why = available.map_or("nothing is known of it", |condition| text(condition, "/message"));
+            row = row.with(State::Failed, format!("{} is not available: {why}", name(service)));
+        }
+    }
+    row
+}
+
+/// How many autoscalers were converted.
+pub(super) fn autoscalers(found: &Read<Vec<Value>>) -> Row {
+    const PART: &str = "autoscalers";
+    let all = match found {
+        Read::Found(all) => all,
+        Read::Absent => return Row::new(PART, State::Off, "not served"),
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    let converted = all
+        .iter()
+        .filter(|hpa| hpa.pointer("/metadata/annotations/plimsoll.dev~1hpa-original").is_some())
+        .count();
+    let state = if all.is_empty() { State::Off } else { State::Healthy };
+    Row::new(PART, state, format!("{converted} of {} converted", all.len()))
+}
+
+/// How fresh the freshest recommendation is.
+pub(super) fn recommendations(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
+    const PART: &str = "recommendations";
+    let all = match found {
+        Read::Found(all) => all,
+        Read::Absent => {
+            return Row::new(PART, State::Degraded, "").with(
+                State::Degraded,
+                "the CRD recommendations.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply -f -`",
+            );
+        }
+        Read::Unknown(why) => return unknown(PART, why),
+    };
+    let samples = all.iter().flat_map(|one| items(one, "/status/containers"));
+    let newest = samples.filter_map(|one| text(one, "/lastSample").parse::<Timestamp>().ok()).max();
+    let count = all.len();
+    match newest.map(|newest| now.duration_since(newest)) {
+        None => Row::new(PART, State::Off, format!("{count}, none of them of usage yet")),
+        Some(age) if age > OLD => Row::new(PART, State::Healthy, format!("{count}")).with(
+            State::Degraded,
+            format!(
+                "the freshest is {} min old; is the recommender on, and does its source answer?",
+                age.as_secs() / 60
+            ),
+        ),
+        Some(age) => {
+            Row::new(PART, State::Healthy, format!("{count}, the freshest {} s old", age.as_secs().max(0)))
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the cluster says.
+
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+
+use super::checks;
+use super::replicas::{self, PATH, Said};
+use super::report::{Report, Row};
+use crate::cli::access::{Kind, Read, get, list};
+use crate::cli::{CliError, server};
+use crate::config::Config;
+use crate::status::{State, Status};
+
+const DEPLOYMENTS: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
+const MUTATING: Kind = Kind::new(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+);
+const VALIDATING: Kind = Kind::new(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+);
+const LEASES: Kind = Kind::new("coordination.k8s.io", "v1", "Lease", "leases");
+const PROFILES: Kind = Kind::new("plimsoll.dev", "v1alpha1", "OvercommitProfile", "overcommitprofiles");
+const RECOMMENDATIONS: Kind = Kind::new("plimsoll.dev", "v1alpha1", "Recommendation", "recommendations");
+const TREES: Kind = Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
+const APISERVICES: Kind = Kind::new("apiregistration.k8s.io", "v1", "APIService", "apiservices");
+const AUTOSCALERS: Kind =
+    Kind::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers");
+const SECRETS: Kind = Kind::new("", "v1", "Secret", "secrets");
+/// Where the authority is, whoever made it.
+const AUTHORITIES: [&str; 2] = ["plimsoll-ca", "plimsoll-tls"];
+/// Our name in everything that has one of its own.
+const NAME: &str = "plimsoll";
+
+/// Looks at everything once.
+///
+/// # Errors
+/// Nothing at all could be asked.
+pub(super) async fn look(client: &Client, config: &Config) -> Result<Report, CliError> {
+    let own = config.admission.own_namespace.as_str();
+    let deployment = get(client, DEPLOYMENTS, Some(own), NAME).await;
+    let pods = server::pods(client, config).await;
+    if let (Read::Unknown(why), Read::Unknown(_)) = (&deployment, &pods)
+        && !why.contains("not allowed")
+    {
+        return Err(anyhow::anyhow!("the cluster cannot be asked: {why}").into());
+    }
+    let mut rows = vec![checks::installation(&deployment, &pods, own)];
+    let authorities = authorities(client, own).await;
+    let mutating = get(client, MUTATING, None, NAME).await;
+    rows.push(checks::webhook("mutating webhook", &mutating, &authorities, true));
+    let validating = get(client, VALIDATING, None, &config.quota.webhook_name).await;
+    rows.push(checks::webhook("validating webhook", &validating, &authorities, false));
+    let now = Timestamp::now();
+    rows.push(checks::leases(&list(client, LEASES, Some(own)).await, now));
+    rows.push(checks::profiles(&list(client, PROFILES, None).await));
+    rows.push(checks::trees(&list(client, TREES, None).await));
+    rows.push(checks::apiservices(&list(client, APISERVICES, None).await, own));
+    rows.push(checks::autoscalers(&list(client, AUTOSCALERS, None).await));
+    rows.push(checks::recommendations(&list(client, RECOMMENDATIONS, None).await, now));
+    let said = match &pods {
+        Read::Found(pods) => ask(client, config, pods).await,
+        Read::Absent => Vec::new(),
+        Read::Unknown(why) => vec![("the replicas".to_owned(), Err(why.clone()))],
+    };
+    rows.extend(replicas::rows(&said));
+    Ok(Report::new(rows, said.into_iter().filter_map(|(_, status)| status.ok()).collect()))
+}
+
+/// The certificates that webhooks should trust, as PEM; of Secrets that may be read.
+async fn authorities(client: &Client, own: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in AUTHORITIES {
+        if let Read::Found(secret) = get(client, SECRETS, Some(own), name).await {
+            found.extend(checks::authority(&secret));
+        }
+    }
+    found
+}
+
+/// Asks each replica that runs.
+async fn ask(client: &Client, config: &Config, pods: &[Value]) -> Vec<Said> {
+    let running = |pod: &&Value| {
+        pod.pointer("/status/phase").and_then(Value::as_str) == Some("Running")
+            && pod.pointer("/metadata/deletionTimestamp").is_none()
+    };
+    let asked = pods.iter().filter(running).map(|pod| async {
+        let name = server::name(pod);
+        let answer = server::by_pod(client, config, name, PATH).await;
+        let status = answer.and_then(|body| Ok(serde_json::from_slice::<Status>(&body)?));
+        (name.to_owned(), status.map_err(|error| format!("{error:#}")))
+    });
+    futures_util::future::join_all(asked).await
+}
+
+/// What could not be read is not known.
+pub(super) fn unknown(part: &str, why: &str) -> Row {
+    Row::new(part, State::Unknown, "").with(State::Unknown, why)
+}

@@ -1,0 +1,156 @@
+//! What the replicas say of themselves, by part.
+
+use super::report::Row;
+use crate::status::{Part, PartStatus, State, Status};
+
+pub(super) const PATH: &str = "/api/v1/status";
+
+/// What a replica said, or why it said nothing.
+pub(super) type Said = (String, Result<Status, String>);
+
+/// A line for each part, over all replicas.
+pub(super) fn rows(said: &[Said]) -> Vec<Row> {
+    let mut rows = vec![replicas(said)];
+    let answered: Vec<&Status> = said.iter().filter_map(|(_, status)| status.as_ref().ok()).collect();
+    if answered.is_empty() {
+        return rows;
+    }
+    let all = answered.len() == said.len();
+    rows.extend(Part::ALL.iter().filter_map(|part| row(*part, &answered, all)));
+    rows
+}
+
+fn replicas(said: &[Said]) -> Row {
+    let answered = said.iter().filter(|(_, status)| status.is_ok()).count();
+    let mut row = Row::new("replicas", State::Healthy, format!("{answered} of {} answer", said.len()));
+    if said.is_empty() {
+        row = row.with(State::Unknown, "there is no replica that could be asked how it is");
+    }
+    for (pod, status) in said {
+        match status {
+            Err(why) => row = row.with(State::Unknown, format!("{pod} was not asked: {why}")),
+            Ok(status) if !status.ready => row = row.with(State::Failed, format!("{pod} is not ready")),
+            Ok(_) => {}
+        }
+    }
+    row
+}
+
+/// A part over all replicas that answered; `all` did.
+fn row(part: Part, answered: &[&Status], all: bool) -> Option<Row> {
+    let found: Vec<(&str, &PartStatus)> = answered
+        .iter()
+        .filter_map(|status| Some((&*status.replica, status.parts.iter().find(|found| found.name == part)?)))
+        .collect();
+    let worst = found.iter().map(|(_, part)| part.state).max()?;
+    let mut row = Row::new(part.name(), worst, details(&found));
+    if worst == State::NotLeader {
+        // Nobody whom we asked does it.
+        let holder = found.iter().find_map(|(_, part)| part.holder.as_deref()).unwrap_or("nobody");
+        let why = if all { "which is none of the replicas" } else { "which was not asked" };
+        row = row.with(State::Unknown, format!("the lease is held by {holder}, {why}"));
+        row.state = State::Unknown;
+    }
+    let mut why: Vec<(String, Vec<&str>)> = Vec::new();
+    for (replica, part) in &found {
+        for text in &part.why {
+            match why.iter_mut().find(|(known, _)| known == text) {
+                Some((_, replicas)) => replicas.push(replica),
+                None => why.push((text.clone(), vec![replica])),
+            }
+        }
+    }
+    for (text, replicas) in why {
+        let who = if replicas.len() == answered.len() && answered.len() > 1 {
+            "all replicas".to_owned()
+        } else {
+            replicas.join(", ")
+        };
+        row.problems.push(format!("{text} ({who})"));
+    }
+    Some(row)
+}
+
+/// The figures of a part, of the replica that does the work.
+fn details(found: &[(&str, &PartStatus)]) -> String {
+    let mut parts = Vec::new();
+    let leads = found.iter().find(|(_, part)| part.state != State::NotLeader && part.holder.is_some());
+    if let Some((replica, _)) = leads {
+        parts.push(format!("leader {replica}"));
+    }
+    let ages = found
+        .iter()
+        .filter(|(_, part)| part.state != State::NotLeader)
+        .filter_map(|(_, part)| part.age_seconds);
+    if let Some(age) = ages.reduce(f64::max) {
+        parts.push(format!("{age:.0} s old"));
+    }
+    if let Some(end) = found.iter().filter_map(|(_, part)| part.not_after.as_deref()).min() {
+        parts.push(format!("until {end}"));
+    }
+    let last = found.iter().filter_map(|(_, part)| part.last_error.as_ref()).max_by(|a, b| a.at.cmp(&b.at));
+    if let Some(last) = last {
+        parts.push(format!("last error {}", last.at));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(replica: &str, ready: bool, part: Part, state: State, why: &[&str]) -> Said {
+        let mut told = PartStatus::new(part, state);
+        told.why = why.iter().map(|text| (*text).to_owned()).collect();
+        told.holder = Some("p1_1".to_owned());
+        let status = Status {
+            version: "1".to_owned(),
+            replica: replica.to_owned(),
+            at: String::new(),
+            ready,
+            state,
+            parts: vec![told],
+        };
+        (replica.to_owned(), Ok(status))
+    }
+
+    #[test]
+    fn a_part_over_all_replicas() {
+        use State::{Degraded, Failed, Healthy, NotLeader, Unknown};
+        let of = |replica: &str, state, why: &[&str]| status(replica, true, Part::Balance, state, why);
+        let silent = |replica: &str| (replica.to_owned(), Err("no".to_owned()));
+        for (rule, said, replicas, part, problem) in [
+            ("one leads", vec![of("p1", Healthy, &[]), of("p2", NotLeader, &[])], Healthy, Healthy, ""),
+            (
+                "the leader is silent",
+                vec![of("p2", NotLeader, &[]), silent("p1")],
+                Unknown,
+                Unknown,
+                "which was not asked",
+            ),
+            ("nobody leads", vec![of("p2", NotLeader, &[])], Healthy, Unknown, "none of the replicas"),
+            (
+                "one is degraded",
+                vec![of("p1", Degraded, &["x"]), of("p2", NotLeader, &[])],
+                Healthy,
+                Degraded,
+                "x (p1)",
+            ),
+            (
+                "both are",
+                vec![of("p1", Degraded, &["x"]), of("p2", Degraded, &["x"])],
+                Healthy,
+                Degraded,
+                "x (all replicas)",
+            ),
+            ("not ready", vec![status("p1", false, Part::Balance, Healthy, &[])], Failed, Healthy, ""),
+        ] {
+            let rows = rows(&said);
+            assert_eq!((rows[0].state, rows[1].state), (replicas, part), "{rule}: {rows:?}");
+            let said = rows[1].problems.join("\n");
+            assert!(said.contains(problem) && said.is_empty() == problem.is_empty(), "{rule}: {said}");
+        }
+        assert_eq!(rows(&[silent("p1")]).len(), 1, "nothing is known of parts");
+        assert_eq!(rows(&[])[0].state, Unknown);
+    }
+}

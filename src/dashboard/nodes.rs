@@ -1,0 +1,162 @@
+//! `/nodes`: how loaded each node is, the score that this makes, and what balance makes of it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use plimsoll_core::placement::{NodeReport, NodesReport};
+
+use super::format::{amount, count, foreign, moment, number, percent, share, visible};
+use super::layout::{Page, badge, nothing, section};
+use super::plot::{Bar, bar};
+use super::table::{Slice, field, filter, scrolled, sorted};
+use super::{Refusal, View, balance};
+use crate::placement::{PlacementState, now};
+
+/// The word in the address.
+const ORDERS: [&str; 4] = ["usage", "score", "pods", "name"];
+
+pub(super) fn page(view: &View<'_>) -> Result<Page, Refusal> {
+    let frame = &view.frame;
+    let (order, page) = (frame.query.word("sort", &ORDERS)?, frame.query.page()?);
+    let lead = html! { "How busy nodes really are, the score that this makes for a new pod, and who was moved away." };
+    let loads = match &view.known.placement {
+        Some(state) => table(view, state, order, page),
+        None => nothing(
+            "This replica does not know the load of nodes; placement.enabled must be true, in a cluster.",
+        ),
+    };
+    let body = html! {
+        (loads)
+        (section("balance", "Balance", &balance::rounds(view)))
+    };
+    Ok(Page { title: "Nodes".to_owned(), lead, body })
+}
+
+fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> Markup {
+    let frame = &view.frame;
+    let report = state.decide_at_leisure(now(), NodesReport::of);
+    let wanted = frame.query.text("q").to_lowercase();
+    let mut nodes: Vec<&NodeReport> = report
+        .nodes
+        .iter()
+        .filter(|node| wanted.is_empty() || node.name.to_lowercase().contains(&wanted))
+        .collect();
+    match order {
+        "score" => nodes.sort_by_cached_key(|node| Reverse(rank(Some(node.score)))),
+        "pods" => nodes.sort_by_cached_key(|node| Reverse(node.pods)),
+        "usage" => nodes.sort_by_cached_key(|node| Reverse(rank(node.usage))),
+        // They come in the order of names.
+        _ => {}
+    }
+    let slice = Slice::new(page, nodes.len());
+    let metrics = metrics(&report.nodes);
+    let taken = report.taken.as_deref().and_then(|taken| taken.parse().ok());
+    let rows = html! {
+        table {
+            caption { (slice.caption("node", ", the busiest first unless sorted otherwise")) }
+            thead {
+                tr {
+                    (sorted(frame, "name", order, false, "Node"))
+                    th scope="col" { "State" }
+                    th scope="col" { "Class" }
+                    (sorted(frame, "usage", order, true, "Busy (U)"))
+                    th scope="col" { span.hidden { "As a bar" } }
+                    @for (metric, windows) in &metrics {
+                        th.num scope="col" { (metric) " " span.muted { "(" (windows) ")" } }
+                    }
+                    (sorted(frame, "score", order, true, "Score"))
+                    th.num scope="col" { "Bound lately" }
+                    (sorted(frame, "pods", order, true, "Pods"))
+                    th.num scope="col" { "CPU requested" }
+                    th.num scope="col" { "Memory requested" }
+                }
+            }
+            tbody { @for node in slice.of(&nodes) { (row(node, &metrics)) } }
+        }
+    };
+    html! {
+        p.taken {
+            @match taken {
+                Some(taken) => { "Load was read " (moment(taken, view.now)) ". " }
+                None => { "Load was never read. " }
+            }
+            "U is the share of a node that is used over all windows and metrics, with what was bound lately."
+        }
+        @if let Some(flood) = &report.flood { p { (badge("warn", "Flood")) " " (visible(flood)) } }
+        (filter(frame, &["sort"], &field(frame, "q", "Name contains")))
+        @if nodes.is_empty() { (nothing("No node is like that, or none is known.")) } @else {
+            (scrolled("Nodes", &rows))
+            (slice.links(frame))
+        }
+    }
+}
+
+fn row(node: &NodeReport, metrics: &[(String, String)]) -> Markup {
+    let requested = |resource: &'static str| {
+        let of = |amounts: &plimsoll_core::quota::Amounts| amounts.get(resource).filter(|amount| *amount > 0);
+        let (requested, whole) =
+            (node.requested.of(resource), of(&node.allocatable).or_else(|| of(&node.capacity)));
+        html! {
+            td.num {
+                (amount(resource, requested))
+                @if let Some(whole) = whole { " " span.muted { "(" (percent(requested, whole)) ")" } }
+            }
+        }
+    };
+    html! {
+        tr {
+            th scope="row" { (foreign(&node.name)) }
+            td {
+                @if node.ready { (badge("good", "Ready")) } @else { (badge("bad", "Not ready")) }
+                @if node.unschedulable { " " (badge("info", "Cordoned")) }
+            }
+            td { (foreign(node.class.as_deref().unwrap_or("-"))) }
+            td.num.strong { (share(node.usage)) }
+            td.picture { (bar(&Bar { room: Some(1.0), parts: &[("load-part", node.usage.unwrap_or(0.0))], line: None }, "")) }
+            @for (metric, _) in metrics { td.num.windows { (means(node.load.get(metric))) } }
+            td.num { (number(node.score)) }
+            td.num {
+                (count(node.bindings))
+                @if node.penalty > 0.0 { " " (badge("warn", &format!("hot spot, score -{}", number(node.penalty)))) }
+            }
+            td.num { (count(node.pods)) }
+            (requested("cpu"))
+            (requested("memory"))
+        }
+    }
+}
+
+/// The metrics that any node has, each with its windows as they are shown.
+fn metrics(nodes: &[NodeReport]) -> Vec<(String, String)> {
+    let mut found: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
+    for (metric, means) in nodes.iter().flat_map(|node| &node.load) {
+        let windows = found.entry(metric).or_default();
+        if windows.len() < means.len() {
+            *windows = in_order(means).into_iter().map(|(name, _)| name).collect();
+        }
+    }
+    let shown =
+        |windows: Vec<&String>| windows.into_iter().map(String::as_str).collect::<Vec<_>>().join(" / ");
+    found.into_iter().map(|(metric, windows)| (metric.clone(), shown(windows))).collect()
+}
+
+/// `80 / 70 / 60 %`, the shortest window first; a dash where nothing fresh was measured.
+fn means(means: Option<&BTreeMap<String, f64>>) -> String {
+    let Some(means) = means.filter(|means| !means.is_empty()) else { return "-".to_owned() };
+    let shown = in_order(means).into_iter().map(|(_, mean)| format!("{:.0}", mean * 100.0));
+    format!("{} %", shown.collect::<Vec<_>>().join(" / "))
+}
+
+/// The shortest window first.
+fn in_order(means: &BTreeMap<String, f64>) -> Vec<(&String, f64)> {
+    let mut windows: Vec<_> = means.iter().map(|(name, mean)| (name, *mean)).collect();
+    windows.sort_by_key(|(name, _)| crate::config::duration(name));
+    windows
+}
+
+/// Shares and scores in an order that is total; what is not known comes last.
+fn rank(value: Option<f64>) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 100, of which nine digits are kept")]
+    value.filter(|value| value.is_finite()).map_or(i64::MIN, |value| (value * 1e9) as i64)
+}

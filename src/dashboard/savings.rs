@@ -1,0 +1,154 @@
+//! Savings by rows: what namespaces and workloads requested before, request now and use.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use plimsoll_core::placement::WorkloadKey;
+use plimsoll_core::savings::{Figures, Row};
+
+use super::format::{cores, count, foreign, memory, percent, units};
+use super::plot::{Bar, bar};
+use super::query::encoded;
+use super::{Sources, format};
+use crate::survey::Survey;
+
+/// What rows are sorted by: the word in the address.
+pub(super) const ORDERS: [&str; 6] = ["cpu", "memory", "used-cpu", "used-memory", "pods", "name"];
+
+/// The last look at the cluster, or why there is none.
+pub(super) fn survey(known: &Sources) -> Result<Arc<Survey>, String> {
+    let Some(surveys) = &known.surveys else {
+        return Err(
+            "This server runs without a cluster, so there are no pods to count. What it decided is told by \
+                    the decisions."
+                .to_owned(),
+        );
+    };
+    surveys.look().ok_or_else(|| match surveys.problem() {
+        Some(problem) => format!("The pods of the cluster cannot be read: {problem}"),
+        None => {
+            "The cluster is being read for the first time since somebody looks; load the page again in some \
+                 seconds."
+                .to_owned()
+        }
+    })
+}
+
+/// By what a row is sorted: the greatest first, the same by name.
+pub(super) fn rank(row: &Row, order: &str) -> i128 {
+    match order {
+        "memory" => row.saved().memory,
+        "used-cpu" => row.used.cpu,
+        "used-memory" => row.used.memory,
+        "pods" => row.pods.into(),
+        _ => row.saved().cpu,
+    }
+}
+
+/// Sorts rows once; those that are alike stay in the order of names.
+pub(super) fn sort<K>(rows: &mut [(K, &Row)], order: &str) {
+    if order != "name" {
+        rows.sort_by_cached_key(|(_, row)| std::cmp::Reverse(rank(row, order)));
+    }
+}
+
+/// The cells of figures that a row has: pods, then of each resource before, now, used and saved.
+pub(super) fn cells(row: &Row) -> Markup {
+    let saved = row.saved();
+    html! {
+        td.num { (count(row.pods)) }
+        (resource_cells(row, row.before.cpu, row.now.cpu, row.used.cpu, saved.cpu, cores))
+        (resource_cells(row, row.before.memory, row.now.memory, row.used.memory, saved.memory, memory))
+    }
+}
+
+fn resource_cells(
+    row: &Row,
+    before: i128,
+    now: i128,
+    used: i128,
+    saved: i128,
+    shown: fn(i128) -> String,
+) -> Markup {
+    html! {
+        td.num { (shown(before)) }
+        td.num { (shown(now)) }
+        td.num { (if row.measured == 0 { "-".to_owned() } else { shown(used) }) }
+        td.num.strong { (shown(saved)) " " span.muted { "(" (percent(saved, before)) ")" } }
+        td.picture {
+            (bar(&Bar { room: Some(1.0), parts: &[("now", ratio(now, before)), ("used", ratio(used, before))], line: None }, ""))
+        }
+    }
+}
+
+/// The two lines of headings over [`cells`], which `first` stands before. `order` gives a heading that sorts.
+pub(super) fn head(first: &Markup, pods: &Markup, order: &dyn Fn(&str, &str) -> Markup) -> Markup {
+    html! {
+        thead {
+            tr {
+                (first)
+                (pods)
+                @for resource in ["CPU, cores", "Memory"] {
+                    th.group scope="colgroup" colspan="5" { (resource) }
+                }
+            }
+            tr {
+                @for (used, saved) in [("used-cpu", "cpu"), ("used-memory", "memory")] {
+                    th.num scope="col" { "Before" }
+                    th.num scope="col" { "Now" }
+                    (order(used, "Used"))
+                    (order(saved, "Saved"))
+                    th scope="col" { span.hidden { "As a bar" } }
+                }
+            }
+        }
+    }
+}
+
+/// What the colours of bars in rows mean.
+pub(super) fn legend() -> Markup {
+    html! {
+        p.legend {
+            span { span.key.room {} "requested before (the whole bar)" }
+            span { span.key.now {} "requested now" }
+            span { span.key.used {} "really used (the thin bar)" }
+        }
+    }
+}
+
+/// A part of a whole, for pictures.
+pub(super) fn ratio(part: i128, whole: i128) -> f64 {
+    if whole <= 0 { 0.0 } else { units(part) / units(whole) }
+}
+
+/// Both figures in words.
+pub(super) fn both(figures: Figures) -> String {
+    format!("{} cores and {}", cores(figures.cpu), memory(figures.memory))
+}
+
+/// Where the page of a workload is.
+pub(super) fn link(key: &WorkloadKey) -> String {
+    let workload = &key.workload;
+    let parts = [&*key.namespace, workload.kind.as_str(), workload.name.as_str()].map(encoded).join("/");
+    format!("/workloads/{parts}")
+}
+
+/// A workload with a link to its page.
+pub(super) fn named(key: &WorkloadKey) -> Markup {
+    html! { a href=(link(key)) { (foreign(&key.workload.name)) } }
+}
+
+/// Where the workloads of a namespace are.
+pub(super) fn namespace_link(namespace: &str) -> Markup {
+    html! { a href={ "/workloads?namespace=" (encoded(namespace)) } { (foreign(namespace)) } }
+}
+
+/// When the figures were taken, and of how many pods usage is known.
+pub(super) fn taken(survey: &Survey, total: &Row, now: jiff::Timestamp) -> Markup {
+    html! {
+        p.taken {
+            "Read " (format::moment(survey.taken, now)) ": " (count(total.pods)) " pods, "
+            (count(total.lowered)) " of them with lowered requests; usage was measured for " (count(total.measured)) "."
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What is read from the API server for the page of one workload.
+
+use serde_json::Value;
+
+use super::super::query::Query;
+use super::{Address, recommendations};
+use crate::api::Sources;
+use crate::recommender::object_name;
+
+/// What was read. `None`: there is no cluster, or nothing to ask for.
+#[derive(Clone, Debug, Default)]
+pub(in crate::dashboard) struct Read {
+    /// Its checkpoint, if there is one, or why it could not be read.
+    pub(super) checkpoint: Option<Result<Option<Value>, String>>,
+    /// One of its pods, or why it could not be read.
+    pub(super) pod: Option<Result<Option<Value>, String>>,
+}
+
+/// Asks for the checkpoint of a workload, and for one of its pods, at the same time.
+pub(in crate::dashboard) async fn read(address: &Address, query: &Query, known: &Sources) -> Read {
+    let Some(cluster) = &known.cluster else { return Read::default() };
+    let Some(key) = address.find(known, query.text("group")) else { return Read::default() };
+    let namespace = key.namespace.to_string();
+    // Where usage is kept for the whole namespace, that is what the recommendation is about.
+    let target = recommendations(known, &key)
+        .first()
+        .map_or_else(|| (*key.workload).clone(), |found| found.target.clone());
+    let name = object_name(&target, None);
+    let survey = known.surveys.as_ref().and_then(crate::survey::Surveys::look);
+    let example = survey.and_then(|survey| survey.examples.get(&key).cloned());
+    let pod = async {
+        match &example {
+            Some(pod) => Some(cluster.pod(&namespace, pod).await.map_err(|error| error.to_string())),
+            None => None,
+        }
+    };
+    let checkpoint = async { cluster.checkpoint(&namespace, &name).await.map_err(|error| error.to_string()) };
+    let (checkpoint, pod) = tokio::join!(checkpoint, pod);
+    Read { checkpoint: Some(checkpoint), pod }
+}

@@ -1,0 +1,31 @@
+//! A decision in words: the same ones for `plimsoll explain` and for the pages of the server.
+
+use plimsoll_core::admission::{Decision, Outcome};
+
+/// What was decided about the pod of an object.
+pub fn headline(title: &str, decision: &Decision) -> String {
+    let profile = decision.answer.profile.as_deref();
+    match (decision.answer.outcome, profile) {
+        (Outcome::Skipped(skip), Some(profile)) => {
+            format!("{title}: left untouched: {} (profile {profile})", skip.sentence())
+        }
+        (Outcome::Skipped(skip), None) => format!("{title}: left untouched: {}", skip.sentence()),
+        (Outcome::Error, _) => {
+            let why = decision.self_check.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{title}: left untouched: {why}")
+        }
+        (Outcome::Denied, _) => {
+            let refusal = decision.flavors.as_ref().and_then(|step| step.refusal.as_ref());
+            format!("{title}: refused: {}", refusal.map(ToString::to_string).unwrap_or_default())
+        }
+        (outcome, profile) => format!("{title}: {} (profile {})", outcome.word(), profile.unwrap_or("none")),
+    }
+}
+
+/// What flavors did, if they did anything.
+pub fn nodes(decision: &Decision) -> Option<String> {
+    let step = decision.flavors.as_ref().filter(|step| step.refusal.is_none())?;
+    let placement = step.placement.as_ref()?;
+    let how = if step.changed { "added to the node affinity" } else { "the pod asks for them itself" };
+    Some(format!("NODES: {placement} ({}): {how}", placement.levels()))
+}

@@ -1,0 +1,240 @@
+//! What fails now, told by whoever it fails for.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::Part;
+use crate::cluster::WriteError;
+use crate::recommender::store::StoreError;
+
+/// How long the same failure is not said again.
+const REPEAT: Duration = Duration::from_secs(300);
+/// How many things of a part may fail at a time, for this to know each of them.
+const MOST: usize = 32;
+
+/// Something that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// In words, with the object it is about and what can be done.
+    pub message: String,
+    /// Whether a right is missing.
+    pub forbidden: bool,
+}
+
+impl From<&WriteError> for Failure {
+    fn from(error: &WriteError) -> Self {
+        Self { message: error.to_string(), forbidden: matches!(error, WriteError::Forbidden { .. }) }
+    }
+}
+
+impl From<&kube::Error> for Failure {
+    fn from(error: &kube::Error) -> Self {
+        let forbidden = matches!(error, kube::Error::Api(status) if status.code == 403);
+        Self { message: crate::cluster::describe(error), forbidden }
+    }
+}
+
+impl From<&StoreError> for Failure {
+    fn from(error: &StoreError) -> Self {
+        Self { message: error.to_string(), forbidden: matches!(error, StoreError::Forbidden(_)) }
+    }
+}
+
+impl From<String> for Failure {
+    /// Texts of failures that were put together elsewhere say what to grant where a right is missing.
+    fn from(message: String) -> Self {
+        let forbidden = message.contains("grant ");
+        Self { message, forbidden }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
+/// A failure that goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) message: String,
+    pub(super) forbidden: bool,
+    pub(super) since: Timestamp,
+    said: Instant,
+}
+
+/// A lease of a part, as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseSeen {
+    /// Who holds it; empty: nobody.
+    pub holder: String,
+    /// Whether that is this replica.
+    pub ours: bool,
+}
+
+/// What is known of one part.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// By what was tried.
+    pub(super) problems: BTreeMap<String, Problem>,
+    pub(super) last_error: Option<(String, Timestamp)>,
+    /// When it had what it goes by, for parts that get it again and again.
+    pub(super) fresh: Option<Instant>,
+    /// The end of validity of its certificates, in seconds since 1970, by listener.
+    pub(super) not_after: BTreeMap<String, i64>,
+    /// By shard.
+    pub(super) leases: BTreeMap<u32, LeaseSeen>,
+}
+
+/// What fails now, and what was wrong last, by part. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Health(Arc<Mutex<BTreeMap<Part, Known>>>);
+
+impl Health {
+    fn with<T>(&self, part: Part, use_it: impl FnOnce(&mut Known) -> T) -> T {
+        use_it(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(part).or_default())
+    }
+
+    pub(super) fn known(&self) -> BTreeMap<Part, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// `what` of a part failed. Whether this is to be said in the log: it is news, or was not said for some minutes.
+    pub fn failed(&self, part: Part, what: &str, failure: impl Into<Failure>) -> bool {
+        let Failure { message, forbidden } = failure.into();
+        let (now, at) = (Instant::now(), Timestamp::now());
+        self.with(part, |known| {
+            known.last_error = Some((message.clone(), at));
+            if let Some(problem) = known.problems.get_mut(what) {
+                // Of many objects the same is wrong, each with its own name: the call is what fails.
+                let is_news = problem.forbidden != forbidden || now.duration_since(problem.said) >= REPEAT;
+                problem.said = if is_news { now } else { problem.said };
+                (problem.message, problem.forbidden) = (message, forbidden);
+                return is_news;
+            }
+            if known.problems.len() < MOST {
+                let problem = Problem { message, forbidden, since: at, said: now };
+                known.problems.insert(what.to_owned(), problem);
+            }
+            true
+        })
+    }
+
+    /// `what` of a part works. Whether it did not before.
+    pub fn works(&self, part: Part, what: &str) -> bool {
+        self.with(part, |known| known.problems.remove(what).is_some())
+    }
+
+    /// What came of it: [`failed`](Self::failed) or [`works`](Self::works). Whether a failure is to be said.
+    pub fn note<T>(&self, part: Part, what: &str, result: &Result<T, WriteError>) -> bool {
+        match result {
+            Ok(_) => {
+                self.works(part, what);
+                false
+            }
+            Err(error) => self.failed(part, what, error),
+        }
+    }
+
+    /// A part just got what it goes by.
+    pub fn fresh(&self, part: Part) {
+        self.with(part, |known| known.fresh = Some(Instant::now()));
+    }
+
+    /// A part got what it goes by this long ago.
+    pub fn fresh_since(&self, part: Part, age: Duration) {
+        self.with(part, |known| known.fresh = Instant::now().checked_sub(age));
+    }
+
+    /// When the certificate of a listener ends, in seconds since 1970.
+    pub fn not_after(&self, part: Part, listener: &str, seconds: i64) {
+        self.with(part, |known| known.not_after.insert(listener.to_owned(), seconds));
+    }
+
+    /// Who holds a lease of a part.
+    pub fn lease(&self, part: Part, shard: u32, holder: &str, ours: bool) {
+        self.with(part, |known| known.leases.insert(shard, LeaseSeen { holder: holder.to_owned(), ours }));
+    }
+
+    /// This replica no longer leads a shard. If it leads none: what failed for it may work for the next one.
+    pub fn no_longer_leads(&self, part: Part, shard: u32) {
+        let leads = self.with(part, |known| {
+            known.leases.entry(shard).and_modify(|lease| lease.ours = false);
+            known.leases.values().any(|lease| lease.ours)
+        });
+        for led in part.led_with().iter().filter(|_| !leads) {
+            self.with(*led, |known| {
+                // That a lease cannot be read is wrong also for who does not lead.
+                known.problems.retain(|what, _| what.starts_with("lease "));
+                known.fresh = None;
+            });
+        }
+    }
+
+    /// How many things of each part fail now: those for which a right is missing, and others.
+    pub fn counts(&self) -> Vec<(Part, [usize; 2])> {
+        let known = self.known();
+        let count = |part: &Part, forbidden: bool| {
+            let problems = known.get(part).into_iter().flat_map(|known| known.problems.values());
+            problems.filter(|problem| problem.forbidden == forbidden).count()
+        };
+        Part::ALL.iter().map(|part| (*part, [count(part, true), count(part, false)])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forbidden(object: &str) -> WriteError {
+        WriteError::Forbidden {
+            what: format!("create Recommendation {object}"),
+            message: "no".to_owned(),
+            grant: "create on recommendations.plimsoll.dev".to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_said_once_and_now_and_then_again() {
+        let health = Health::default();
+        let fails = |object: &str| health.failed(Part::Recommender, "write", &forbidden(object));
+        assert!(fails("a/x"), "news");
+        assert!(!fails("a/x") && !fails("b/y"), "the same right, another object");
+        assert!(health.failed(Part::Recommender, "write", "down"), "another kind of failure");
+        assert!(!health.failed(Part::Recommender, "write", "down again"));
+        tokio::time::advance(REPEAT).await;
+        assert!(health.failed(Part::Recommender, "write", "down"), "still");
+        assert!(health.works(Part::Recommender, "write"));
+        assert!(!health.works(Part::Recommender, "write"));
+        assert!(fails("a/x"), "news again");
+        assert_eq!(health.counts()[5], (Part::Recommender, [1, 0]));
+        let known = health.known();
+        let part = &known[&Part::Recommender];
+        assert!(part.last_error.as_ref().unwrap().0.contains("grant create on recommendations.plimsoll.dev"));
+    }
+
+    #[test]
+    fn what_may_fail_is_bounded() {
+        let health = Health::default();
+        for index in 0..1000 {
+            health.failed(Part::Events, &index.to_string(), "down");
+        }
+        assert_eq!(health.known()[&Part::Events].problems.len(), MOST);
+    }
+
+    #[test]
+    fn the_next_leader_begins_anew() {
+        let health = Health::default();
+        health.lease(Part::Recommender, 0, "a", true);
+        health.failed(Part::UsageSource, "scan", "down");
+        health.failed(Part::Snapshots, "list pods", "down");
+        health.no_longer_leads(Part::Recommender, 0);
+        let known = health.known();
+        assert!(known[&Part::UsageSource].problems.is_empty() && !known[&Part::Recommender].leases[&0].ours);
+        assert_eq!(known[&Part::Snapshots].problems.len(), 1);
+    }
+}

@@ -1,0 +1,185 @@
+//! From what is known of a part to how it is. Nothing here reads a clock or asks anybody.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::health::{Known, LeaseSeen};
+use super::{LastError, Part, PartStatus, State};
+
+/// A certificate that ends this soon should have been renewed.
+const ENDS_SOON: SignedDuration = SignedDuration::from_hours(1);
+
+/// What a part is judged by, beside what it told itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// Whether it is wanted.
+    pub(super) enabled: bool,
+    /// Why it does not work at all.
+    pub(super) failed: Vec<String>,
+    /// Why it does not work as it should.
+    pub(super) degraded: Vec<String>,
+    /// The part that must be led for this one to do anything here.
+    pub(super) led_by: Option<Part>,
+    /// The age of what it goes by, if it has any.
+    pub(super) age: Option<Duration>,
+    /// What it goes by must not be older; given only where there must be something.
+    pub(super) maximum_age: Option<Duration>,
+}
+
+/// How a part is, by `known` of it, and the leases of the part that must be led.
+pub(super) fn judge(
+    part: Part,
+    facts: Facts,
+    known: &Known,
+    leases: Option<&[LeaseSeen]>,
+    now: Timestamp,
+) -> PartStatus {
+    let mut status = PartStatus::new(part, State::Off);
+    if !facts.enabled {
+        return status;
+    }
+    status.last_error =
+        known.last_error.as_ref().map(|(message, at)| LastError { message: message.clone(), at: text(*at) });
+    status.age_seconds = facts.age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0);
+    let holders = leases.map(holders);
+    status.holder = holders.clone().filter(|holders| !holders.is_empty());
+    let leads = leases.is_none_or(|leases| leases.iter().any(|lease| lease.ours));
+
+    let (mut failed, mut degraded) = (facts.failed, facts.degraded);
+    let mut unknown = Vec::new();
+    for (what, problem) in &known.problems {
+        degraded.push(format!("{what}: {}", problem.message));
+    }
+    status.since = known.problems.values().map(|problem| problem.since).min().map(text);
+    if let Some(soonest) = known.not_after.values().min() {
+        let end = Timestamp::from_second(*soonest).unwrap_or(Timestamp::MAX);
+        status.not_after = Some(text(end));
+        let listener = known.not_after.iter().find(|(_, end)| *end == soonest).map_or("", |(name, _)| name);
+        let left = end.duration_since(now);
+        if left <= SignedDuration::ZERO {
+            failed.push(format!("the certificate of {listener} has expired; see docs/certificates.md"));
+        } else if left < ENDS_SOON {
+            degraded
+                .push(format!("the certificate of {listener} expires within the hour and was not renewed"));
+        }
+    }
+    if leads && let Some(limit) = facts.maximum_age {
+        match facts.age {
+            None => unknown.push("nothing was read yet".to_owned()),
+            Some(age) if age > limit => degraded.push(format!(
+                "what it goes by is {} s old, older than {} s",
+                age.as_secs(),
+                limit.as_secs()
+            )),
+            Some(_) => {}
+        }
+    }
+    if let Some(holders) = &holders
+        && holders.is_empty()
+        && degraded.is_empty()
+    {
+        unknown.push("nobody holds its lease yet".to_owned());
+    }
+    (status.state, status.why) = if !failed.is_empty() {
+        (State::Failed, [failed, degraded].concat())
+    } else if !degraded.is_empty() {
+        (State::Degraded, degraded)
+    } else if !unknown.is_empty() {
+        (State::Unknown, unknown)
+    } else if leads {
+        (State::Healthy, Vec::new())
+    } else {
+        (State::NotLeader, Vec::new())
+    };
+    status
+}
+
+/// Those who hold leases, each once.
+fn holders(leases: &[LeaseSeen]) -> String {
+    let mut names: Vec<&str> =
+        leases.iter().map(|lease| &*lease.holder).filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+/// To the second, which is what people read.
+pub(super) fn text(at: Timestamp) -> String {
+    format!("{at:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Health;
+
+    fn on() -> Facts {
+        Facts { enabled: true, ..Facts::default() }
+    }
+
+    fn seen(holder: &str, ours: bool) -> Option<Vec<LeaseSeen>> {
+        Some(vec![LeaseSeen { holder: holder.to_owned(), ours }])
+    }
+
+    #[test]
+    fn how_a_part_is() {
+        let health = Health::default();
+        health.failed(
+            Part::Recommender,
+            "write recommendations",
+            "create on recommendations.plimsoll.dev is missing",
+        );
+        let failing = health.known().remove(&Part::Recommender).unwrap();
+        let fine = Known::default();
+        let seconds = Duration::from_secs;
+        let aged = |age: Option<u64>| Facts { age: age.map(seconds), maximum_age: Some(seconds(60)), ..on() };
+        let ending = |at: i64| Known { not_after: [("admission".to_owned(), at)].into(), ..Known::default() };
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        for (rule, facts, known, leases, state, why) in [
+            ("off, whatever is known", Facts::default(), &failing, None, State::Off, ""),
+            ("works", on(), &fine, None, State::Healthy, ""),
+            ("something fails", on(), &failing, None, State::Degraded, "write recommendations: create on"),
+            (
+                "something fails for the leader",
+                on(),
+                &failing,
+                seen("a", true),
+                State::Degraded,
+                "is missing",
+            ),
+            ("the lease cannot be read", on(), &failing, Some(vec![]), State::Degraded, "is missing"),
+            ("leads", on(), &fine, seen("a", true), State::Healthy, ""),
+            ("another leads", on(), &fine, seen("b", false), State::NotLeader, ""),
+            ("nobody leads", on(), &fine, seen("", false), State::Unknown, "nobody holds"),
+            ("no lease was seen", on(), &fine, Some(vec![]), State::Unknown, "nobody holds"),
+            ("nothing yet", aged(None), &fine, None, State::Unknown, "nothing was read yet"),
+            ("fresh", aged(Some(60)), &fine, None, State::Healthy, ""),
+            ("old", aged(Some(61)), &fine, None, State::Degraded, "61 s old, older than 60 s"),
+            ("old does not matter elsewhere", aged(Some(61)), &fine, seen("b", false), State::NotLeader, ""),
+            ("valid", on(), &ending(1_100_000), None, State::Healthy, ""),
+            (
+                "ends soon",
+                on(),
+                &ending(1_003_000),
+                None,
+                State::Degraded,
+                "of admission expires within the hour",
+            ),
+            ("expired", on(), &ending(1_000_000), None, State::Failed, "of admission has expired"),
+            (
+                "worst first",
+                Facts { failed: vec!["dead".into()], ..on() },
+                &failing,
+                None,
+                State::Failed,
+                "dead",
+            ),
+        ] {
+            let status = judge(Part::Recommender, facts, known, leases.as_deref(), now);
+            assert_eq!(status.state, state, "{rule}: {status:?}");
+            let said = status.why.join("\n");
+            assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{rule}: {said}");
+        }
+    }
+}
