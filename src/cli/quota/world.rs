@@ -14,8 +14,7 @@ use crate::config::Config;
 use crate::input;
 use crate::offline::{ClusterArgs, Offline};
 
-const TREES: Kind =
-    Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
+const TREES: Kind = Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
 
 /// A cluster as far as quota is concerned.
 pub(super) struct World {
