@@ -107,7 +107,7 @@ pub struct Cli {
 /// When results have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ColorWhen {
-    /// On a terminal, unless the variable NO_COLOR is set
+    /// On a terminal, unless the variable `NO_COLOR` is set
     Auto,
     /// Always
     Always,
