@@ -43,7 +43,7 @@ impl World {
             let found = found.needed("CRD elasticquotatrees.scheduling.sigs.k8s.io: no quota is in force")?;
             documents.extend(found.into_iter().map(|value| {
                 let name = server::name(&value);
-                let origin = format!("{} {name}", kind.kind);
+                let origin = format!("{} {name}", kind.word);
                 input::Document { value, origin }
             }));
         }
