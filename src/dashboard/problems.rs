@@ -111,7 +111,9 @@ fn of_parts(known: &Sources, add: &mut impl FnMut(Weight, &str, String)) {
             let weight = if part.state == State::Failed { Weight::Failing } else { Weight::Degraded };
             let nothing = || vec![format!("its state is {}", part.state)];
             let why = if part.why.is_empty() { nothing() } else { part.why };
-            why.into_iter().for_each(|why| add(weight, part.name.name(), why));
+            for why in why {
+                add(weight, part.name.name(), why);
+            }
         }
         return;
     }

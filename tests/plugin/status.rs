@@ -126,7 +126,7 @@ fn what_is_wrong_is_told() {
         (
             "another authority",
             |api| {
-                api.put(WEBHOOKS, webhook("-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"))
+                api.put(WEBHOOKS, webhook("-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"));
             },
             "mutating webhook",
             "Failed",
@@ -135,7 +135,7 @@ fn what_is_wrong_is_told() {
         (
             "a lease that is not renewed",
             |api| {
-                api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})])
+                api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})]);
             },
             "leases",
             "Degraded",
@@ -144,7 +144,7 @@ fn what_is_wrong_is_told() {
         (
             "a profile that is not used",
             |api| {
-                api.list("/apis/plimsoll.dev/v1alpha1/overcommitprofiles", &[json!({"metadata": {"name": "bad"}, "status": {"conditions": [{"type": "Valid", "status": "False", "message": "spec.mode: no"}]}})])
+                api.list("/apis/plimsoll.dev/v1alpha1/overcommitprofiles", &[json!({"metadata": {"name": "bad"}, "status": {"conditions": [{"type": "Valid", "status": "False", "message": "spec.mode: no"}]}})]);
             },
             "profiles",
             "Degraded",
@@ -160,7 +160,7 @@ fn what_is_wrong_is_told() {
         (
             "a tree that is not ready",
             |api| {
-                api.list("/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees", &[json!({"metadata": {"name": "root"}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Counting", "message": "wait"}]}})])
+                api.list("/apis/scheduling.sigs.k8s.io/v1beta1/elasticquotatrees", &[json!({"metadata": {"name": "root"}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Counting", "message": "wait"}]}})]);
             },
             "quota tree",
             "Degraded",
@@ -169,7 +169,7 @@ fn what_is_wrong_is_told() {
         (
             "an APIService that is away",
             |api| {
-                api.list("/apis/apiregistration.k8s.io/v1/apiservices", &[json!({"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": {"service": {"namespace": "plimsoll-system", "name": "plimsoll"}}, "status": {"conditions": [{"type": "Available", "status": "False", "message": "no endpoints"}]}})])
+                api.list("/apis/apiregistration.k8s.io/v1/apiservices", &[json!({"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": {"service": {"namespace": "plimsoll-system", "name": "plimsoll"}}, "status": {"conditions": [{"type": "Available", "status": "False", "message": "no endpoints"}]}})]);
             },
             "apiservices",
             "Failed",
@@ -181,7 +181,7 @@ fn what_is_wrong_is_told() {
                 api.pod_says(
                     "p-1",
                     &replica("p-1", "Degraded", &["grant create on recommendations.plimsoll.dev"]),
-                )
+                );
             },
             "recommender",
             "Degraded",
