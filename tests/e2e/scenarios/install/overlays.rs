@@ -229,9 +229,9 @@ pub(in crate::scenarios) async fn hpa_shim(world: &World) -> Result<()> {
         playground.plimsoll(&["hpa", "apiservice", "install", "metrics", "--service", &service]).await?;
         check_eq!(who().await?, "plimsoll", "who is asked for usage");
         until("usage by way of us", async || {
-            // It is there once metrics-server has looked twice.
+            // Kwok has figures for nodes with pods, once metrics-server has looked twice.
             let nodes = playground.cluster.get_path(PATH).await?;
-            ensure!(nodes["items"].as_array().map(Vec::len) == Some(3), "nodes: {nodes}");
+            ensure!(nodes["items"].as_array().is_some_and(|items| !items.is_empty()), "nodes: {nodes}");
             let asked = async |pod: &Value| {
                 metric(playground.pods.reach(pod, 8081)?, "plimsoll_hpa_api_requests_total", &[]).await
             };
@@ -246,16 +246,21 @@ pub(in crate::scenarios) async fn hpa_shim(world: &World) -> Result<()> {
     })
     .await;
     playground.pods.unset();
-    outcome?;
-    check_eq!(who().await?, "metrics-server", "who is asked for usage afterwards");
-    playground.cluster.get_path(PATH).await?;
-    metrics_server.check()?;
+    let back = async {
+        outcome?;
+        check_eq!(who().await?, "metrics-server", "who is asked for usage afterwards");
+        playground.cluster.get_path(PATH).await?;
+        metrics_server.check()
+    }
+    .await;
+    // While it leads nowhere, namespaces cannot end.
     let api = json!({
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
         "metadata": {"name": "v1beta1.metrics.k8s.io"},
     });
-    playground.cluster.delete(&api).await
+    playground.cluster.delete(&api).await?;
+    back
 }
 
 /// A scheduler with a certificate is told how good nodes are, and nobody else is.
