@@ -148,7 +148,7 @@ fn a_dry_run_writes_nothing() {
     let run = api.run("uninstall --dry-run -o json");
     assert_eq!(run.code, 0, "{run:?}");
     let summary = run.json()["summary"].clone();
-    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(10), &json!(0)), "{run:?}");
+    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(11), &json!(0)), "{run:?}");
     let is_dry = |write: &Seen| write.query.contains_key("dryRun") || write.body["dryRun"] == json!(["All"]);
     assert!(api.writes().iter().all(is_dry), "{:?}", api.writes());
     assert_eq!(api.get(OURS), before);
