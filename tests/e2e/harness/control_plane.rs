@@ -221,16 +221,16 @@ impl<'a> Layout<'a> {
             None => None,
         };
         let flags = [
-                ("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port)),
-                ("secure-port", self.api_port.to_string()),
-                ("tls-cert-file", text(&self.pki("apiserver.crt"))),
-                ("tls-private-key-file", text(&self.pki("apiserver.key"))),
-                ("client-ca-file", text(&self.pki("ca.crt"))),
-                ("service-account-key-file", text(&self.pki("sa.pub"))),
-                ("service-account-signing-key-file", text(&self.pki("sa.key"))),
-                ("requestheader-client-ca-file", text(&self.pki("ca.crt"))),
-                ("proxy-client-cert-file", text(&self.pki("front-proxy.crt"))),
-                ("proxy-client-key-file", text(&self.pki("front-proxy.key"))),
+            ("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port)),
+            ("secure-port", self.api_port.to_string()),
+            ("tls-cert-file", text(&self.pki("apiserver.crt"))),
+            ("tls-private-key-file", text(&self.pki("apiserver.key"))),
+            ("client-ca-file", text(&self.pki("ca.crt"))),
+            ("service-account-key-file", text(&self.pki("sa.pub"))),
+            ("service-account-signing-key-file", text(&self.pki("sa.key"))),
+            ("requestheader-client-ca-file", text(&self.pki("ca.crt"))),
+            ("proxy-client-cert-file", text(&self.pki("front-proxy.crt"))),
+            ("proxy-client-key-file", text(&self.pki("front-proxy.key"))),
         ];
         let flags: Vec<_> = flags.into_iter().chain(egress).collect();
         self.start(
@@ -277,7 +277,8 @@ impl<'a> Layout<'a> {
         let mut stages: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(&shipped)?)?;
         let of_pods = stages.iter_mut().filter(|stage| stage["spec"]["resourceRef"]["kind"] == "Pod");
         for stage in of_pods {
-            let conditions = stage.pointer_mut("/spec/selector/matchExpressions").and_then(Value::as_array_mut);
+            let conditions =
+                stage.pointer_mut("/spec/selector/matchExpressions").and_then(Value::as_array_mut);
             conditions.context("a stage without conditions")?.push(json!({
                 "key": ".metadata.namespace", "operator": "NotIn", "values": self.others.untouched,
             }));

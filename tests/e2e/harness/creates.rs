@@ -59,19 +59,18 @@ impl Creates {
         }
         let Made { pods, failed, unchanged } = all;
         ensure!(failed.is_empty(), "{} of {pods} creates failed: {:?}", failed.len(), failed.first());
-        ensure!(unchanged.is_empty(), "{} of {pods} pods not as they should be: {:?}", unchanged.len(), unchanged.first());
+        ensure!(
+            unchanged.is_empty(),
+            "{} of {pods} pods not as they should be: {:?}",
+            unchanged.len(),
+            unchanged.first()
+        );
         ensure!(pods >= least, "only {pods} pods were made meanwhile: this says nothing");
         Ok(pods)
     }
 }
 
-async fn work(
-    cluster: Cluster,
-    namespace: String,
-    worker: usize,
-    want: &str,
-    done: Arc<AtomicBool>,
-) -> Made {
+async fn work(cluster: Cluster, namespace: String, worker: usize, want: &str, done: Arc<AtomicBool>) -> Made {
     let started = jiff::Timestamp::now().as_millisecond();
     let mut made = Made::default();
     while !done.load(Ordering::Relaxed) {

@@ -101,7 +101,8 @@ impl Network {
 
 async fn forward(mut client: UnixStream, shared: &Shared) -> Result<()> {
     let wanted = asked_for(&mut client).await?;
-    let outcome = async { Ok::<_, anyhow::Error>(TcpStream::connect(shared.resolve(wanted).await?).await?) }.await;
+    let outcome =
+        async { Ok::<_, anyhow::Error>(TcpStream::connect(shared.resolve(wanted).await?).await?) }.await;
     match outcome {
         Ok(mut server) => {
             client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await?;
@@ -163,11 +164,14 @@ impl Shared {
         for slice in &slices {
             let mut ports = slice["ports"].as_array().into_iter().flatten();
             // A port without a name is the only one of its Service, and has the name "" in the slice.
-            let is_it = |there: &&Value| there["name"].as_str().unwrap_or("") == port.and_then(Value::as_str).unwrap_or("");
+            let is_it = |there: &&Value| {
+                there["name"].as_str().unwrap_or("") == port.and_then(Value::as_str).unwrap_or("")
+            };
             let Some(number) = ports.find(is_it).and_then(|port| port["port"].as_u64()) else { continue };
             let number = u16::try_from(number)?;
             for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
-                let local = endpoint["addresses"][0].as_str().and_then(|text| self.pods.local(text.parse().ok()?));
+                let local =
+                    endpoint["addresses"][0].as_str().and_then(|text| self.pods.local(text.parse().ok()?));
                 if let Some(local) = local {
                     found.push((&endpoint["conditions"], SocketAddr::from((local, number))));
                 }
@@ -177,7 +181,8 @@ impl Shared {
             let those = found.iter().filter(|(conditions, _)| conditions[condition] == true);
             those.map(|(_, address)| *address).collect::<Vec<_>>()
         };
-        let ready = Some(having("ready")).filter(|ready| !ready.is_empty()).unwrap_or_else(|| having("serving"));
+        let ready =
+            Some(having("ready")).filter(|ready| !ready.is_empty()).unwrap_or_else(|| having("serving"));
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let chosen = turn.checked_rem(ready.len()).and_then(|turn| ready.get(turn));
         chosen.copied().with_context(|| format!("no pod behind the Service {name} is ready"))

@@ -42,7 +42,10 @@ impl Playground {
         network.connect(&cluster);
         let helm = Helm::new(bin, control_plane.kubeconfig(), dir)?;
         let pods = Pods::play(&cluster, network.pods(), &INSTALLED_IN, &dir.join("pods"))?;
-        eprintln!("control plane for installations ready: KUBECONFIG={}", control_plane.kubeconfig().display());
+        eprintln!(
+            "control plane for installations ready: KUBECONFIG={}",
+            control_plane.kubeconfig().display()
+        );
         Ok(Self { pods, helm, cluster, control_plane, dir: dir.to_owned() })
     }
 
@@ -73,9 +76,11 @@ impl Playground {
         for profile in self.profiles().await? {
             self.cluster.delete(&profile).await?;
         }
-        let releases: Vec<Value> = serde_json::from_str(&self.helm.run(&["list", "-A", "-o", "json"]).await?)?;
+        let releases: Vec<Value> =
+            serde_json::from_str(&self.helm.run(&["list", "-A", "-o", "json"]).await?)?;
         for release in &releases {
-            let [name, namespace] = [&release["name"], &release["namespace"]].map(|v| v.as_str().unwrap_or_default());
+            let [name, namespace] =
+                [&release["name"], &release["namespace"]].map(|v| v.as_str().unwrap_or_default());
             self.helm.run(&["uninstall", name, "--namespace", namespace, "--wait"]).await?;
         }
         // Where a scenario was cut short, this is what the program's own way out is for.
@@ -93,8 +98,15 @@ impl Playground {
 
     async fn profiles(&self) -> Result<Vec<Value>> {
         // Without the CRD there are none.
-        let all = self.cluster.list("plimsoll.dev/v1alpha1", "OvercommitProfile", None, "").await.unwrap_or_default();
-        Ok(all.iter().map(|one| super::objects::named("plimsoll.dev/v1alpha1", "OvercommitProfile", one)).collect())
+        let all = self
+            .cluster
+            .list("plimsoll.dev/v1alpha1", "OvercommitProfile", None, "")
+            .await
+            .unwrap_or_default();
+        Ok(all
+            .iter()
+            .map(|one| super::objects::named("plimsoll.dev/v1alpha1", "OvercommitProfile", one))
+            .collect())
     }
 
     /// Deletes a namespace, and waits until it is gone.
@@ -147,11 +159,9 @@ impl Playground {
             "mode": "Static",
             "static": {"factors": {"cpu": "0.5"}},
         });
-        until("a profile to be taken", async || {
-            self.cluster.apply(&profile(name, &spec)).await.map(Some)
-        })
-        .await
-        .map(drop)
+        until("a profile to be taken", async || self.cluster.apply(&profile(name, &spec)).await.map(Some))
+            .await
+            .map(drop)
     }
 
     /// A namespace of this name, with the ServiceAccount that its pods need.
@@ -188,7 +198,8 @@ impl Playground {
 
     /// Every object of the cluster in which our name occurs: `kind namespace/name: where`.
     pub(crate) async fn leftovers(&self) -> Result<Vec<String>> {
-        let kinds = self.kubectl(&["api-resources", "--verbs=list", "--output=name", "--cached=false"]).await?;
+        let kinds =
+            self.kubectl(&["api-resources", "--verbs=list", "--output=name", "--cached=false"]).await?;
         // What happened stays for an hour, whatever happened.
         let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
         ensure!(kinds.len() > 30, "only these can be listed: {kinds:?}");
@@ -197,7 +208,8 @@ impl Playground {
         let mut found = Vec::new();
         for object in all["items"].as_array().into_iter().flatten() {
             let metadata = &object["metadata"];
-            let [name, namespace] = [&metadata["name"], &metadata["namespace"]].map(|v| v.as_str().unwrap_or_default());
+            let [name, namespace] =
+                [&metadata["name"], &metadata["namespace"]].map(|v| v.as_str().unwrap_or_default());
             let kind = object["kind"].as_str().unwrap_or_default();
             let mut object = object.clone();
             // Who wrote what once stays as long as the object.

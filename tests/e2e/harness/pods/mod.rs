@@ -198,7 +198,12 @@ async fn live(shared: &Shared, mut pod: Value) -> Result<()> {
             return one.end(&pod).await;
         }
         if let Err(error) = one.step(&pod).await {
-            one.show(&pod, &json!({"waiting": {"reason": "ContainerCreating", "message": format!("{error:#}")}}), false).await?;
+            one.show(
+                &pod,
+                &json!({"waiting": {"reason": "ContainerCreating", "message": format!("{error:#}")}}),
+                false,
+            )
+            .await?;
         }
         sleep(PERIOD).await;
         let uid = pod["metadata"]["uid"].clone();

@@ -49,9 +49,17 @@ async fn ask(playground: &Playground, why: &str) -> Result<()> {
 async fn rotated(playground: &Playground, why: &str) -> Result<String> {
     until_within(ROTATION, format!("the rotation {why:?} to be over"), async || {
         let stored = playground.cluster.get(&secret()).await?;
-        let keys: Vec<&String> = stored["data"].as_object().into_iter().flatten().map(|(key, _)| key).collect();
-        ensure!(text(&stored, "rotated")? == why, "the Secret is of the rotation {:?}", text(&stored, "rotated")?);
-        ensure!(text(&stored, "previous.crt")?.is_empty() && text(&stored, "next.crt")?.is_empty(), "there are {keys:?}");
+        let keys: Vec<&String> =
+            stored["data"].as_object().into_iter().flatten().map(|(key, _)| key).collect();
+        ensure!(
+            text(&stored, "rotated")? == why,
+            "the Secret is of the rotation {:?}",
+            text(&stored, "rotated")?
+        );
+        ensure!(
+            text(&stored, "previous.crt")?.is_empty() && text(&stored, "next.crt")?.is_empty(),
+            "there are {keys:?}"
+        );
         let authority = text(&stored, "ca.crt")?;
         for bundle in bundles(playground, &["plimsoll"]).await? {
             let bundle = String::from_utf8(BASE64_STANDARD.decode(bundle)?)?;
@@ -227,7 +235,8 @@ pub(in crate::scenarios) async fn right_taken_away(world: &World) -> Result<()> 
     let outcome = async {
         ask(playground, "without the right").await?;
         let leading = leader(playground).await?;
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": leading, "namespace": NAMESPACE}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": leading, "namespace": NAMESPACE}});
         let pod = playground.cluster.get(&pod).await?;
         until("the leader to say what it lacks", async || {
             let said = playground.pods.said(&leading, &["patch on mutatingwebhookconfigurations"])?;

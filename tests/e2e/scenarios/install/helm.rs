@@ -43,6 +43,7 @@ pub(in crate::scenarios) async fn defaults(world: &World) -> Result<()> {
     .await
     .with_context(|| playground.pods.last_words())?;
     let took = start.elapsed();
+    playground.cluster.delete(&created).await?;
     ensure!(took < Duration::from_secs(60), "it took {took:?} from helm install to a lowered pod");
     ensure!(annotation(&created, ORIGINAL).is_some(), "no originals: {created}");
     println!("    {:.1} s from `helm install` to a pod with a lowered request", took.as_secs_f64());
@@ -51,7 +52,11 @@ pub(in crate::scenarios) async fn defaults(world: &World) -> Result<()> {
     let bundles = bundles(playground, &["plimsoll"]).await?;
     ensure!(bundles.iter().all(|bundle| *bundle == bundles[0]), "caBundles differ: {bundles:?}");
     playground.release(&["test.namespace=shop"]).await.context("the same again")?;
-    playground.helm.run(&["test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "60s"]).await.with_context(|| playground.pods.last_words())?;
+    playground
+        .helm
+        .run(&["test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "60s"])
+        .await
+        .with_context(|| playground.pods.last_words())?;
     Ok(())
 }
 
@@ -88,16 +93,16 @@ pub(in crate::scenarios) async fn second_release(world: &World) -> Result<()> {
 
 /// The chart as it might have been a version ago: a column of a CRD was not there yet.
 fn previous_chart(dir: &Path) -> Result<String> {
-    const COLUMN: &str = "    - jsonPath: .spec.basis\n      name: Basis\n      priority: 1\n      type: string\n";
+    const COLUMN: &str =
+        "    - jsonPath: .spec.basis\n      name: Basis\n      priority: 1\n      type: string\n";
     let chart = dir.join("previous-chart");
     if chart.exists() {
         fs::remove_dir_all(&chart)?;
     }
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join(CHART), &chart)?;
-    for (file, from, to) in [
-        ("Chart.yaml", "version: 0.1.0", "version: 0.0.9"),
-        ("files/crds.yaml", COLUMN, ""),
-    ] {
+    for (file, from, to) in
+        [("Chart.yaml", "version: 0.1.0", "version: 0.0.9"), ("files/crds.yaml", COLUMN, "")]
+    {
         let text = fs::read_to_string(chart.join(file))?;
         ensure!(text.contains(from), "{file} has no {from:?}");
         fs::write(chart.join(file), text.replace(from, to))?;
@@ -110,7 +115,11 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() { copy(&entry.path(), &to)? } else { fs::copy(entry.path(), to).map(drop)? }
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?
+        } else {
+            fs::copy(entry.path(), to).map(drop)?
+        }
     }
     Ok(())
 }
@@ -143,7 +152,8 @@ pub(in crate::scenarios) async fn upgrade(world: &World) -> Result<()> {
     let bound_creates = Creates::unchanged(playground, "leaf");
     let outcome = async {
         playground.release(&QUOTA).await.context("to this version")?;
-        let more = [&QUOTA[..], &["replicas=3", "config.log.level=debug", "podAnnotations.e2e=again"]].concat();
+        let more =
+            [&QUOTA[..], &["replicas=3", "config.log.level=debug", "podAnnotations.e2e=again"]].concat();
         playground.release(&more).await.context("with other values")
     }
     .await;
@@ -176,7 +186,7 @@ pub(in crate::scenarios) async fn uninstall(world: &World) -> Result<()> {
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} pods were created in a bound namespace meanwhile", made?);
     has_target(playground, "shop", "cpu 80%").await?;
-    let created = playground.cluster.create(&gated_pod("shop", "after", &[app()])).await?;
+    let created = playground.cluster.create_dry(&gated_pod("shop", "after", &[app()])).await?;
     check_eq!(cpu(&created, "app")?, "1", "cpu");
     nothing_left(playground).await
 }
@@ -184,8 +194,11 @@ pub(in crate::scenarios) async fn uninstall(world: &World) -> Result<()> {
 /// Nothing of ours is in the cluster any more, but for what pods that were lowered say about that, and the namespace, which
 /// Helm makes and does not delete.
 pub(super) async fn nothing_left(playground: &Playground) -> Result<()> {
-    let by_kubernetes =
-        ["Namespace /plimsoll-system:", "ConfigMap plimsoll-system/kube-root-ca.crt:", "ServiceAccount plimsoll-system/default:"];
+    let by_kubernetes = [
+        "Namespace /plimsoll-system:",
+        "ConfigMap plimsoll-system/kube-root-ca.crt:",
+        "ServiceAccount plimsoll-system/default:",
+    ];
     until("everything of ours to be gone", async || {
         let mut left = playground.leftovers().await?;
         left.retain(|one| !one.contains(": /metadata/annotations/plimsoll.dev/"));
