@@ -26,7 +26,7 @@ fn the_reference_of_commands_is_up_to_date() {
     let mut text = String::from(
         "# Commands\n\n\
          <!-- Written by `UPDATE_DOCS=1 cargo test --test docs`; change the help of the command instead. -->\n\n\
-         Every command with its flags, as the program itself tells them (`plimsoll help`, and `--help` of each command). \
+         Every command with its flags, as the program itself tells them with `--help`. \
          As [kubectl-plimsoll](../kubectl-plugin.md) the same program is a plugin of kubectl.\n\n\
          Exit codes: 0 done; 1 the input was judged and refused; 2 a mistake in usage or input; 3 something failed while \
          it ran.\n\n",
