@@ -2,7 +2,7 @@
 //!
 //! Nobody here routes the addresses of Services or pods. The API server hands its connections to webhooks and aggregated
 //! APIs to a proxy instead (`--egress-selector-config-file`, as with Konnectivity); it asks for the address and the port
-//! of a Service, and this finds the pods behind it by their EndpointSlices, as kube-proxy would. So every object stays as
+//! of a Service, and this finds the pods behind it by their `EndpointSlices`, as kube-proxy would. So every object stays as
 //! it was installed.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ struct Shared {
 }
 
 /// The pod with the address 10.244.a.b is a process that listens on 127.X.a.b, at the very ports of the pod: Linux takes
-/// all of 127.0.0.0/8 for itself, and EndpointSlices may not hold such addresses. X differs between runs.
+/// all of 127.0.0.0/8 for itself, and `EndpointSlices` may not hold such addresses. X differs between runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PodAddresses {
     second: u8,

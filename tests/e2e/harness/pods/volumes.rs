@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets as folders, swapped in one step when they change, as a kubelet does it.
+//! `ConfigMaps` and Secrets as folders, swapped in one step when they change, as a kubelet does it.
 
 use std::collections::BTreeMap;
 use std::fs;

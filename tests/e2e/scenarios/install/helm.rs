@@ -116,9 +116,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let entry = entry?;
         let to = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?
+            copy(&entry.path(), &to)?;
         } else {
-            fs::copy(entry.path(), to).map(drop)?
+            fs::copy(entry.path(), to)?;
         }
     }
     Ok(())
@@ -186,8 +186,8 @@ pub(in crate::scenarios) async fn uninstall(world: &World) -> Result<()> {
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} pods were created in a bound namespace meanwhile", made?);
     has_target(playground, "shop", "cpu 80%").await?;
-    let created = playground.cluster.create_dry(&gated_pod("shop", "after", &[app()])).await?;
-    check_eq!(cpu(&created, "app")?, "1", "cpu");
+    let after = playground.cluster.create_dry(&gated_pod("shop", "after", &[app()])).await?;
+    check_eq!(cpu(&after, "app")?, "1", "cpu");
     nothing_left(playground).await
 }
 
