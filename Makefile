@@ -33,7 +33,7 @@ test: ## Unit, integration and documentation tests; no cluster, no network
 e2e: ## End-to-end tests against a real control plane, built from source (or the cluster of KUBECONFIG)
 	$(rust)
 	if [ -z "$${KUBECONFIG:-}" ]; then tests/e2e/controlplane/build.sh helm metrics-server prometheus; fi
-	cargo test --features e2e --test kustomize --test monitoring --test e2e --no-fail-fast -- --test-threads=1 $(ARGS)
+	cargo test --features e2e --test kustomize --test monitoring --test browser --test e2e --no-fail-fast -- --test-threads=1 $(ARGS)
 
 .PHONY: bench
 bench: ## Micro-benchmarks

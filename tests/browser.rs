@@ -173,10 +173,10 @@ fn everything_can_be_read_in_light_and_dark() {
 
 #[test]
 fn keys_lead_through_the_page_in_order() {
-    let visit = Visit::begin();
-    visit.open("/decisions");
     const HERE: &str = "const e = document.activeElement, s = getComputedStyle(e);
         return (e.id || e.textContent.trim().split('\\n')[0]) + '|' + (s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2)";
+    let visit = Visit::begin();
+    visit.open("/decisions");
     let order: Vec<String> = (0..15)
         .map(|_| {
             visit.browser.press("\u{e004}");

@@ -112,6 +112,11 @@ fn every_page_of_a_server_without_a_cluster() {
         assert_eq!((status, nothing.as_str()), (200, ""), "{path}");
         assert!(of_head.contains("content-type: text/html; charset=utf-8"), "{path}: {of_head}");
     }
+    let (_, _, status) = server.ask("GET", "/status");
+    assert!(
+        status.contains("certificate-authority") && status.contains("Ready"),
+        "every part is told of: {status}"
+    );
     let (_, _, overview) = server.ask("GET", "/");
     let style =
         overview.split("href=\"").find(|part| part.starts_with("/assets/") && part.contains(".css")).unwrap();

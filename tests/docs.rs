@@ -1,6 +1,11 @@
 //! The documents say what the program does: examples are run, commands parsed, links followed, words compared.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what helps tests may fail like a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what helps tests may fail like a test"
+)]
 
 #[path = "docs/commands.rs"]
 mod commands;

@@ -43,7 +43,8 @@ impl Access {
 pub(super) struct Kind {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
-    pub(super) kind: &'static str,
+    /// As manifests have it.
+    pub(super) word: &'static str,
     pub(super) plural: &'static str,
 }
 
@@ -51,10 +52,10 @@ impl Kind {
     pub(super) const fn new(
         group: &'static str,
         version: &'static str,
-        kind: &'static str,
+        word: &'static str,
         plural: &'static str,
     ) -> Self {
-        Self { group, version, kind, plural }
+        Self { group, version, word, plural }
     }
 
     fn path(&self, namespace: Option<&str>) -> String {
@@ -76,14 +77,14 @@ impl Kind {
     }
 
     const fn call<'a>(&self, verb: &'static str, object: &'a str) -> Call<'a> {
-        Call { verb, kind: self.kind, resource: self.plural, group: self.group, object, bytes: 0 }
+        Call { verb, kind: self.word, resource: self.plural, group: self.group, object, bytes: 0 }
     }
 
     /// Items of lists come without their type.
     fn typed(&self, mut object: Value) -> Value {
         if let Some(map) = object.as_object_mut() {
             map.insert("apiVersion".to_owned(), self.api_version().into());
-            map.insert("kind".to_owned(), self.kind.into());
+            map.insert("kind".to_owned(), self.word.into());
         }
         object
     }

@@ -107,7 +107,7 @@ pub struct Cli {
 /// When results have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ColorWhen {
-    /// On a terminal, unless the variable NO_COLOR is set
+    /// On a terminal, unless the variable `NO_COLOR` is set
     Auto,
     /// Always
     Always,
@@ -274,8 +274,11 @@ pub(crate) fn command(program: &'static str) -> clap::Command {
 
 /// The examples begin with the program's name, so they follow it.
 fn rename_examples(command: clap::Command, program: &str) -> clap::Command {
-    let help =
-        command.get_after_help().map(|help| help.to_string().replace("plimsoll ", &format!("{program} ")));
+    let help = command.get_after_help().map(|help| {
+        // Some are written as for the plugin already.
+        let help = help.to_string().replace("kubectl plimsoll ", "plimsoll ");
+        help.replace("plimsoll ", &format!("{program} "))
+    });
     let command = match help {
         Some(help) => command.after_help(help),
         None => command,

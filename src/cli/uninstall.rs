@@ -24,17 +24,18 @@ use crate::cluster;
 
 /// Take out of the cluster what would be in the way, or be left, without the server
 ///
-/// In this order: webhook configurations, so that nothing waits for a server; `APIServices` are given back to whom they were
-/// taken from; the servers are stopped (the Deployment is scaled to 0); autoscalers get back the targets that their authors
-/// wrote; nodes lose our labels and annotations; ledgers of quota, which have a finalizer, and Leases are deleted. Each step
-/// is told. One that fails does not keep the
-/// others from being tried, and all of it may be repeated. What has one of our names but not our label is left as it is.
+/// In this order: webhook configurations, so that nothing waits for a server; `APIServices` are given back to whom they
+/// were taken from; the servers are stopped (the Deployment is scaled to 0); autoscalers get back the targets that
+/// their authors wrote; nodes lose our labels and annotations; ledgers of quota, which have a finalizer, and Leases are
+/// deleted. Each step is told. One that fails does not keep the others from being tried, and all of it may be repeated.
+/// What has one of our names but not our label is left as it is.
 ///
 /// Afterwards delete the rest: `kubectl delete --ignore-not-found -k` of what was applied. `helm uninstall` runs this command by itself.
 ///
 /// Rights needed: get and delete on mutatingwebhookconfigurations and validatingwebhookconfigurations; get, update and
-/// delete on apiservices; get on deployments, patch on deployments/scale, list on pods and get, list, create, update and
-/// delete on leases and list, patch and delete on quotaledgers in the server's namespace; get, list and patch on horizontalpodautoscalers; list and patch on nodes.
+/// delete on apiservices; get on deployments, patch on deployments/scale, list on pods and get, list, create, update
+/// and delete on leases and list, patch and delete on quotaledgers in the server's namespace; get, list and patch on
+/// horizontalpodautoscalers; list and patch on nodes.
 ///
 /// Exit code 0: nothing of it is left; 1: some autoscalers are not as their authors wrote them, because their record
 /// cannot be read or because they were converted again; 2: wrong usage; 3: something failed.

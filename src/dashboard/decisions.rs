@@ -104,7 +104,7 @@ pub(super) fn table(decisions: &[Arc<Decided>], now: Timestamp, caption: &str) -
                             @if decided.dry_run { " " span.muted { "dry run" } }
                         }
                         td { (badge(colour(decided.outcome), class(decided.outcome))) }
-                        td { (foreign(decided.profile.as_deref().unwrap_or("-"))) }
+                        td.profile { (foreign(decided.profile.as_deref().unwrap_or("-"))) }
                         td.why { (foreign(&decided.why)) }
                     }
                 }

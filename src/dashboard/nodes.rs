@@ -1,7 +1,7 @@
 //! `/nodes`: how loaded each node is, the score that this makes, and what balance makes of it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use plimsoll_core::placement::{NodeReport, NodesReport};
@@ -50,7 +50,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
         _ => {}
     }
     let slice = Slice::new(page, nodes.len());
-    let metrics = metrics(&report.nodes);
+    let (metrics, windows) = metrics(&report.nodes);
     let taken = report.taken.as_deref().and_then(|taken| taken.parse().ok());
     let rows = html! {
         table {
@@ -62,14 +62,12 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
                     th scope="col" { "Class" }
                     (sorted(frame, "usage", order, true, "Busy (U)"))
                     th scope="col" { span.hidden { "As a bar" } }
-                    @for (metric, windows) in &metrics {
-                        th.num scope="col" { (metric) " " span.muted { "(" (windows) ")" } }
-                    }
                     (sorted(frame, "score", order, true, "Score"))
                     th.num scope="col" { "Bound lately" }
                     (sorted(frame, "pods", order, true, "Pods"))
                     th.num scope="col" { "CPU requested" }
                     th.num scope="col" { "Memory requested" }
+                    @for metric in &metrics { th.num scope="col" { (metric) } }
                 }
             }
             tbody { @for node in slice.of(&nodes) { (row(node, &metrics)) } }
@@ -82,6 +80,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
                 None => { "Load was never read. " }
             }
             "U is the share of a node that is used over all windows and metrics, with what was bound lately."
+            @if !windows.is_empty() { " The last columns are means over " (windows) "." }
         }
         @if let Some(flood) = &report.flood { p { (badge("warn", "Flood")) " " (visible(flood)) } }
         (filter(frame, &["sort"], &field(frame, "q", "Name contains")))
@@ -92,7 +91,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
     }
 }
 
-fn row(node: &NodeReport, metrics: &[(String, String)]) -> Markup {
+fn row(node: &NodeReport, metrics: &[String]) -> Markup {
     let requested = |resource: &'static str| {
         let of = |amounts: &plimsoll_core::quota::Amounts| amounts.get(resource).filter(|amount| *amount > 0);
         let (requested, whole) =
@@ -114,7 +113,6 @@ fn row(node: &NodeReport, metrics: &[(String, String)]) -> Markup {
             td { (foreign(node.class.as_deref().unwrap_or("-"))) }
             td.num.strong { (share(node.usage)) }
             td.picture { (bar(&Bar { room: Some(1.0), parts: &[("load-part", node.usage.unwrap_or(0.0))], line: None }, "")) }
-            @for (metric, _) in metrics { td.num.windows { (means(node.load.get(metric))) } }
             td.num { (number(node.score)) }
             td.num {
                 (count(node.bindings))
@@ -123,22 +121,18 @@ fn row(node: &NodeReport, metrics: &[(String, String)]) -> Markup {
             td.num { (count(node.pods)) }
             (requested("cpu"))
             (requested("memory"))
+            @for metric in metrics { td.num.windows { (means(node.load.get(metric))) } }
         }
     }
 }
 
-/// The metrics that any node has, each with its windows as they are shown.
-fn metrics(nodes: &[NodeReport]) -> Vec<(String, String)> {
-    let mut found: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
-    for (metric, means) in nodes.iter().flat_map(|node| &node.load) {
-        let windows = found.entry(metric).or_default();
-        if windows.len() < means.len() {
-            *windows = in_order(means).into_iter().map(|(name, _)| name).collect();
-        }
-    }
-    let shown =
-        |windows: Vec<&String>| windows.into_iter().map(String::as_str).collect::<Vec<_>>().join(" / ");
-    found.into_iter().map(|(metric, windows)| (metric.clone(), shown(windows))).collect()
+/// The metrics that any node has, and the windows of their means as they are shown: `15m / 1h / 1d`.
+fn metrics(nodes: &[NodeReport]) -> (Vec<String>, String) {
+    let metrics: BTreeSet<&String> = nodes.iter().flat_map(|node| node.load.keys()).collect();
+    let longest = nodes.iter().flat_map(|node| node.load.values()).max_by_key(|means| means.len());
+    let windows = longest.map(in_order).unwrap_or_default();
+    let windows: Vec<&str> = windows.into_iter().map(|(name, _)| name.as_str()).collect();
+    (metrics.into_iter().cloned().collect(), windows.join(" / "))
 }
 
 /// `80 / 70 / 60 %`, the shortest window first; a dash where nothing fresh was measured.

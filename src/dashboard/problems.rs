@@ -7,6 +7,7 @@ use super::format::{ago, counted, foreign, span};
 use super::layout::badge;
 use crate::api::Sources;
 use crate::server::health::ConditionState;
+use crate::status::State;
 
 /// Usage older than this is told of: a scan is due each minute.
 const OLD_USAGE: i64 = 600;
@@ -61,16 +62,7 @@ pub(super) fn all(view: &View<'_>) -> Vec<Problem> {
     let mut add = |weight, what: &str, why: String| {
         found.push(Problem { weight, what: what.to_owned(), why });
     };
-    if let Some(why) = known.readiness.broken() {
-        add(Weight::Failing, "this replica", format!("{why}; it asks to be restarted"));
-    }
-    for (name, state) in known.readiness.conditions() {
-        match state {
-            ConditionState::Ready => {}
-            ConditionState::Degraded(why) => add(Weight::Degraded, &name, why),
-            ConditionState::Missing(why) => add(Weight::Failing, &name, why),
-        }
-    }
+    of_parts(known, &mut add);
     of_profiles(known, &mut add);
     if let Some(surveys) = &known.surveys {
         if let Some(problem) = surveys.problem() {
@@ -110,6 +102,31 @@ pub(super) fn all(view: &View<'_>) -> Vec<Problem> {
     }
     found.sort_by_key(|problem| problem.weight);
     found
+}
+
+/// What parts say of themselves; without that, what readiness says.
+fn of_parts(known: &Sources, add: &mut impl FnMut(Weight, &str, String)) {
+    if let Some(status) = &known.status {
+        for part in status.status().parts.into_iter().filter(|part| !part.state.is_well()) {
+            let weight = if part.state == State::Failed { Weight::Failing } else { Weight::Degraded };
+            let nothing = || vec![format!("its state is {}", part.state)];
+            let why = if part.why.is_empty() { nothing() } else { part.why };
+            for why in why {
+                add(weight, part.name.name(), why);
+            }
+        }
+        return;
+    }
+    if let Some(why) = known.readiness.broken() {
+        add(Weight::Failing, "this replica", format!("{why}; it asks to be restarted"));
+    }
+    for (name, state) in known.readiness.conditions() {
+        match state {
+            ConditionState::Ready => {}
+            ConditionState::Degraded(why) => add(Weight::Degraded, &name, why),
+            ConditionState::Missing(why) => add(Weight::Failing, &name, why),
+        }
+    }
 }
 
 fn more(all: usize, what: &str, add: &mut impl FnMut(Weight, &str, String)) {

@@ -1,12 +1,14 @@
 //! `/status`: whether everything works, part by part.
 
+use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::format::{count, foreign, moment, visible};
+use super::format::{count, foreign, moment, number, visible};
 use super::layout::{Page, badge, nothing, section};
 use super::table::scrolled;
 use super::{View, problems};
 use crate::server::health::ConditionState;
+use crate::status::{State, Status};
 
 pub(super) fn page(view: &View<'_>) -> Page {
     let known = view.known;
@@ -17,11 +19,63 @@ pub(super) fn page(view: &View<'_>) -> Page {
     };
     let body = html! {
         (section("attention", "What needs attention", &problems::list(&problems::all(view))))
+        @if let Some(status) = &known.status { (section("parts", "Parts", &parts(&status.status(), view.now))) }
         (section("conditions", "Conditions of readiness", &conditions(view)))
         (section("profiles", "Profiles", &profiles(view)))
         (section("known", "What is known", &facts(view)))
     };
     Page { title: "Status".to_owned(), lead, body }
+}
+
+/// Every part, also those that are off.
+fn parts(status: &Status, now: Timestamp) -> Markup {
+    let time = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+    let table = html! {
+        table {
+            caption { "As plimsoll status says it, of replica " (foreign(&status.replica)) }
+            thead {
+                tr { @for name in ["Part", "State", "Why", "Age of what it goes by", "Certificate until", "Leader", "Last error"] { th scope="col" { (name) } } }
+            }
+            tbody {
+                @for part in &status.parts {
+                    tr {
+                        th scope="row" { (part.name.name()) }
+                        td { (badge(colour(part.state), word(part.state))) }
+                        td.why {
+                            @for why in &part.why { (foreign(why)) " " }
+                            @if let Some(since) = time(&part.since) { span.muted { "(began " (moment(since, now)) ")" } }
+                        }
+                        td { @if let Some(age) = part.age_seconds { (number(age)) " s" } }
+                        td { @if let Some(until) = time(&part.not_after) { (until.strftime("%Y-%m-%d %H:%M UTC").to_string()) } }
+                        td { (foreign(part.holder.as_deref().unwrap_or_default())) }
+                        td.why {
+                            @if let Some(error) = &part.last_error {
+                                (foreign(&error.message))
+                                @if let Ok(at) = error.at.parse() { " " span.muted { (moment(at, now)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    scrolled("Parts", &table)
+}
+
+const fn word(state: State) -> &'static str {
+    match state {
+        State::NotLeader => "Led elsewhere",
+        other => other.word(),
+    }
+}
+
+const fn colour(state: State) -> &'static str {
+    match state {
+        State::Off | State::NotLeader => "plain",
+        State::Healthy => "good",
+        State::Unknown | State::Degraded => "warn",
+        State::Failed => "bad",
+    }
 }
 
 fn conditions(view: &View<'_>) -> Markup {
@@ -66,7 +120,7 @@ fn profiles(view: &View<'_>) -> Markup {
                         th scope="row" { (foreign(&profile.name)) }
                         td { @if profile.apply { (badge("good", "In use")) } @else { (badge("info", "Not applied")) } }
                         td { (format!("{:?}", profile.mode)) }
-                        td.num { (profile.priority) }
+                        td { (profile.priority) }
                         td {}
                     }
                 }

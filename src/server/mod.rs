@@ -25,6 +25,8 @@ mod self_managed;
 mod service;
 mod slots;
 pub(crate) mod status;
+mod tls_error;
+mod verify;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -6,18 +6,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
-use rustls::crypto::CryptoProvider;
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use rustls_pki_types::CertificateDer;
+use rustls::ServerConfig;
 
 use super::Shutdown;
-use super::any_client::AnyClient;
 use super::ephemeral::Authority;
 use super::pem::{self, Pair};
 use super::reload::{Content, Digest};
 use super::self_managed::{self, SelfManaged};
+pub use super::tls_error::TlsError;
+use super::verify::client_verifier;
+pub(crate) use super::verify::provider;
 use crate::certificates::authority::AuthorityError;
 use crate::certificates::leaf::Validity;
 use crate::metrics::{ListenerMetrics, Metrics, ReloadResult};
@@ -78,67 +76,6 @@ pub struct TlsOptions {
     pub tls13_only: bool,
     /// Offer HTTP/2 beside HTTP/1.1, which comes first: it is what the API server speaks to webhook Services.
     pub http2: bool,
-}
-
-/// Why a certificate cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("the {what} {}: {reason}; check that the file is mounted and readable", path.display())]
-    Read {
-        /// What the file is for.
-        what: &'static str,
-        /// Its path.
-        path: PathBuf,
-        /// What the system said.
-        reason: std::io::Error,
-    },
-    /// A file holds something else than it should.
-    #[error("the {what} {}: {problem}", path.display())]
-    Content {
-        /// What the file is for.
-        what: &'static str,
-        /// Its path.
-        path: PathBuf,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// The private key belongs to another certificate.
-    #[error(
-        "the key {} does not belong to the certificate {}; both must come from the same issue",
-        key.display(), certificate.display()
-    )]
-    Mismatch {
-        /// The certificate's path.
-        certificate: PathBuf,
-        /// The key's path.
-        key: PathBuf,
-    },
-    /// Client certificates are wanted and nothing says whose.
-    #[error(
-        "client certificates are wanted, yet no client CA is set; set the client CA's file or turn them off"
-    )]
-    NoClientCa,
-    /// A certificate could not be made.
-    #[error("cannot make a certificate: {0}")]
-    Generate(String),
-    /// The TLS library refused the settings.
-    #[error("TLS: {0}")]
-    Rustls(rustls::Error),
-}
-
-impl From<AuthorityError> for TlsError {
-    fn from(error: AuthorityError) -> Self {
-        Self::Generate(error.to_string())
-    }
-}
-
-// Not derived: the text holds all of the error, so that it must not be named as the cause once more.
-impl From<rustls::Error> for TlsError {
-    fn from(error: rustls::Error) -> Self {
-        Self::Rustls(error)
-    }
 }
 
 /// What a poll found.
@@ -440,11 +377,6 @@ impl std::fmt::Debug for CertificateStore {
     }
 }
 
-/// The one cryptographic provider of the process.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
-
 fn build(options: &TlsOptions, pair: &Pair, digest: Digest) -> Result<Served, TlsError> {
     let versions: &[&rustls::SupportedProtocolVersion] =
         if options.tls13_only { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
@@ -480,26 +412,4 @@ fn mismatch(source: &CertificateSource) -> TlsError {
             TlsError::Generate("the key does not match".to_owned())
         }
     }
-}
-
-fn client_verifier(
-    auth: ClientAuth,
-    authorities: &[CertificateDer<'static>],
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
-    match auth {
-        ClientAuth::None => return Ok(None),
-        ClientAuth::Unjudged => return Ok(Some(Arc::new(AnyClient::new(provider())))),
-        ClientAuth::Optional | ClientAuth::Required => {}
-    }
-    if authorities.is_empty() {
-        return Err(TlsError::NoClientCa);
-    }
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        roots.add(authority.clone())?;
-    }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-    let builder = if auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
-    let verifier = builder.build().map_err(|error| rustls::Error::General(error.to_string()))?;
-    Ok(Some(verifier))
 }

@@ -118,8 +118,8 @@ mod tests {
         Facts { enabled: true, ..Facts::default() }
     }
 
-    fn seen(holder: &str, ours: bool) -> Option<Vec<LeaseSeen>> {
-        Some(vec![LeaseSeen { holder: holder.to_owned(), ours }])
+    fn seen(holder: &str, ours: bool) -> Vec<LeaseSeen> {
+        vec![LeaseSeen { holder: holder.to_owned(), ours }]
     }
 
     #[test]
@@ -144,19 +144,26 @@ mod tests {
                 "something fails for the leader",
                 on(),
                 &failing,
-                seen("a", true),
+                Some(seen("a", true)),
                 State::Degraded,
                 "is missing",
             ),
             ("the lease cannot be read", on(), &failing, Some(vec![]), State::Degraded, "is missing"),
-            ("leads", on(), &fine, seen("a", true), State::Healthy, ""),
-            ("another leads", on(), &fine, seen("b", false), State::NotLeader, ""),
-            ("nobody leads", on(), &fine, seen("", false), State::Unknown, "nobody holds"),
+            ("leads", on(), &fine, Some(seen("a", true)), State::Healthy, ""),
+            ("another leads", on(), &fine, Some(seen("b", false)), State::NotLeader, ""),
+            ("nobody leads", on(), &fine, Some(seen("", false)), State::Unknown, "nobody holds"),
             ("no lease was seen", on(), &fine, Some(vec![]), State::Unknown, "nobody holds"),
             ("nothing yet", aged(None), &fine, None, State::Unknown, "nothing was read yet"),
             ("fresh", aged(Some(60)), &fine, None, State::Healthy, ""),
             ("old", aged(Some(61)), &fine, None, State::Degraded, "61 s old, older than 60 s"),
-            ("old does not matter elsewhere", aged(Some(61)), &fine, seen("b", false), State::NotLeader, ""),
+            (
+                "old does not matter elsewhere",
+                aged(Some(61)),
+                &fine,
+                Some(seen("b", false)),
+                State::NotLeader,
+                "",
+            ),
             ("valid", on(), &ending(1_100_000), None, State::Healthy, ""),
             (
                 "ends soon",

@@ -1,4 +1,4 @@
-//! A browser that is told what to do: as much of the WebDriver protocol as the tests need.
+//! A browser that is told what to do: as much of the `WebDriver` protocol as the tests need.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
-    _profile: tempfile::TempDir,
+    profile: tempfile::TempDir,
 }
 
 impl Browser {
@@ -40,7 +40,7 @@ impl Browser {
         // What it says later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let profile = tempfile::tempdir().unwrap();
-        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
+        let mut browser = Self { driver, port, session: String::new(), profile };
         let mut arguments: Vec<String> = [
             "--headless=new",
             "--no-sandbox",
@@ -57,7 +57,7 @@ impl Browser {
         ]
         .map(str::to_owned)
         .to_vec();
-        arguments.push(format!("--user-data-dir={}", browser._profile.path().display()));
+        arguments.push(format!("--user-data-dir={}", browser.profile.path().display()));
         let capabilities = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
             "goog:chromeOptions": {"args": arguments},
@@ -66,7 +66,7 @@ impl Browser {
         let session = browser
             .call("POST", "/session", &capabilities)
             .unwrap_or_else(|error| panic!("{MISSING}; {error}"));
-        browser.session = session["sessionId"].as_str().unwrap().to_owned();
+        session["sessionId"].as_str().unwrap().clone_into(&mut browser.session);
         browser
     }
 

@@ -76,14 +76,17 @@ impl Replica {
     }
 }
 
+/// What an object has held, and since when.
+type Since = (u64, Vec<Root>);
+
 struct World {
     dice: Dice,
     now: u64,
     version: u64,
     secret: (u64, Content),
     rotate: Option<String>,
-    /// Of each object: its version, and what it held since when.
-    bundles: Vec<(u64, Vec<(u64, Vec<Root>)>)>,
+    /// Of each object: its version, and its history.
+    bundles: Vec<(u64, Vec<Since>)>,
     /// Until when the objects cannot be read.
     refused: [u64; OBJECTS],
     replicas: Vec<Replica>,

@@ -54,7 +54,7 @@ fn section(text: &mut String, command: &Command, level: usize) {
     if let Some(help) = command.get_after_help() {
         let help = help.to_string();
         let examples: Vec<&str> =
-            help.lines().filter(|line| *line != "EXAMPLES:").map(|line| line.trim_start()).collect();
+            help.lines().filter(|line| *line != "EXAMPLES:").map(str::trim_start).collect();
         writeln!(text, "```text\n{}\n```\n", examples.join("\n").trim()).unwrap();
     }
     for below in command.get_subcommands() {
@@ -78,7 +78,7 @@ fn arguments<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
         let mut name = names.join(", ");
         if argument.get_action().takes_values() {
             let values = argument.get_value_names().unwrap_or_default();
-            let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
+            let values: Vec<String> = values.iter().map(std::string::ToString::to_string).collect();
             name = format!("{name} {}", values.join(" ")).trim().replace('|', "\\|");
         }
         let help = argument.get_long_help().or(argument.get_help());
@@ -186,7 +186,8 @@ fn field(text: &mut String, path: &str, schema: &Value, required: bool) {
 }
 
 fn below(text: &mut String, path: &str, schema: &Value) {
-    let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name));
+    let required =
+        |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name));
     for (name, part) in schema["properties"].as_object().into_iter().flatten() {
         // A node of a tree: its children have the same fields, to any depth.
         if name == "children" {

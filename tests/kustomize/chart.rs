@@ -1,5 +1,6 @@
 //! The chart's files, as far as they can be judged without helm.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
@@ -103,10 +104,8 @@ fn every_value_is_in_the_schema_and_the_other_way_round() {
         }
         assert_eq!(schema["additionalProperties"], false, "{path} takes anything");
         let known = properties.keys().filter(|key| !(path.is_empty() && *key == "global"));
-        let (known, there): (Vec<_>, Vec<_>) = (known.collect(), values.keys().collect());
-        let mut sorted = [known, there];
-        sorted.iter_mut().for_each(|list| list.sort());
-        assert_eq!(sorted[0], sorted[1], "{path}: values.schema.json, and values.yaml");
+        let (known, there): (BTreeSet<_>, BTreeSet<_>) = (known.collect(), values.keys().collect());
+        assert_eq!(known, there, "{path}: values.schema.json, and values.yaml");
         for (key, schema) in properties {
             if key != "global" && schema["type"] == "object" {
                 walk(schema, &values[key], &format!("{path}/{key}"));

@@ -22,5 +22,4 @@ pub(crate) const OWN: &[Rule] = &[
     ("", "pods", &["list"], ""),
     ("plimsoll.dev", "quotaledgers", &["delete", "list", "patch"], ""),
     ("coordination.k8s.io", "leases", &["create", "delete", "get", "list", "update"], ""),
-    ("plimsoll.dev", "quotaledgers", &["delete", "list", "patch"], ""),
 ];

@@ -39,7 +39,6 @@ pub(super) struct Args {
     #[command(flatten)]
     again: Again,
 
-
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     output: Form,

@@ -14,8 +14,7 @@ use crate::config::Config;
 use crate::input;
 use crate::offline::{ClusterArgs, Offline};
 
-const TREES: Kind =
-    Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
+const TREES: Kind = Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
 
 /// A cluster as far as quota is concerned.
 pub(super) struct World {
@@ -44,7 +43,7 @@ impl World {
             let found = found.needed("CRD elasticquotatrees.scheduling.sigs.k8s.io: no quota is in force")?;
             documents.extend(found.into_iter().map(|value| {
                 let name = server::name(&value);
-                let origin = format!("{} {name}", kind.kind);
+                let origin = format!("{} {name}", kind.word);
                 input::Document { value, origin }
             }));
         }

@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_secs(2);
 /// Show whether every part of Plimsoll works, and what to do about what does not
 ///
 /// Reads the cluster with your rights: the Deployment and its pods, webhook configurations and whom they trust, Leases,
-/// profiles, the quota tree, APIServices, converted autoscalers and the freshest recommendation. Each replica is asked for
+/// profiles, the quota tree, `APIServices`, converted autoscalers and the freshest recommendation. Each replica is asked for
 /// its own view (/api/v1/status) through a port-forward that is made by the program itself. What you may not read is told as
 /// unknown, with the right that is missing; unknown is not healthy.
 ///

@@ -1,0 +1,36 @@
+//! `--watch`, on a pipe.
+
+use std::io::{BufRead as _, BufReader};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::api::Api;
+
+#[test]
+fn the_same_again_until_ctrl_c() {
+    let api = Api::start();
+    api.list("/api/v1/pods", &[]);
+    let mut child = api.command("top --usage none -w --interval 1s").spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut next = |what: &str| lines.by_ref().find(|line| line.starts_with(what)).is_some();
+    assert!(next("NAMESPACE") && next("---"), "a line between two answers");
+    assert!(next("NAMESPACE"));
+    // What fails is shown on standard error, and tried again.
+    api.remove("/api/v1/pods");
+    assert!(next("---"));
+    api.list("/api/v1/pods", &[]);
+    assert!(next("NAMESPACE"), "it works again");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_will_never_be_right_ends() {
+    let api = Api::start();
+    api.put("/api/v1/namespaces/shop", json!({"metadata": {"name": "shop"}}));
+    let run = api.run("explain workload none -w");
+    assert_eq!(run.code, 2, "{run:?}");
+    assert_eq!(api.run("top --interval 5s").code, 2, "--interval is of --watch");
+}
