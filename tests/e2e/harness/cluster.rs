@@ -220,7 +220,7 @@ impl Cluster {
         }
     }
 
-    /// A token of a `ServiceAccount` that lives as long as this pod of it, as a kubelet asks for one.
+    /// A token of a service account that lives as long as this pod of it, as a kubelet asks for one.
     pub(crate) async fn token(&self, pod: &Value) -> Result<String> {
         let (metadata, account) = (&pod["metadata"], &pod["spec"]["serviceAccountName"]);
         let [namespace, account] =

@@ -164,7 +164,7 @@ impl Playground {
             .map(drop)
     }
 
-    /// A namespace of this name, with the `ServiceAccount` that its pods need.
+    /// A namespace of this name, with the service account that its pods need.
     pub(crate) async fn namespace(&self, name: &str) -> Result<()> {
         for object in [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {GROUP: name}}}),

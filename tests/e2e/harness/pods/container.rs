@@ -24,7 +24,7 @@ const API: &str = "PLIMSOLL_API__ADDRESS";
 /// The program under test with the arguments and the environment of the pod's container.
 ///
 /// What differs from the pod: where listeners listen ([`LISTENERS`]), where mounted folders are, and that the token of
-/// the `ServiceAccount` comes by a kubeconfig. The environment beats the configuration file.
+/// the service account comes by a kubeconfig. The environment beats the configuration file.
 pub(super) fn command(
     pod: &Value,
     volumes: &Volumes,

@@ -1,6 +1,6 @@
 //! A stand-in for the kubelets of the namespaces that Plimsoll is installed in: its pods are processes of this machine.
 //!
-//! Each pod that the scheduler has placed gets an address, its volumes as folders, a token of its `ServiceAccount`, and the
+//! Each pod that the scheduler has placed gets an address, its volumes as folders, a token of its service account, and the
 //! program under test with the arguments and the environment of its container. Its readiness probe decides about its
 //! condition Ready; a deletion becomes SIGTERM, and SIGKILL when the grace period is over; how a process ends becomes the
 //! phase of the pod, or a restart. Liveness probes, limits and what a container must not do are not played.

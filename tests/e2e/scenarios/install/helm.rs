@@ -118,7 +118,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &to)?;
         } else {
-            fs::copy(entry.path(), to).map(drop)?;
+            fs::copy(entry.path(), to)?;
         }
     }
     Ok(())
