@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::plan::{Restored, is_marked};
 use super::restorer::{Outcome, Restorer, name_of, namespace_of};
 use super::{Access, Form, print, write_table};
+use crate::cli::progress::{Progress, Unit, count};
 use crate::cli::values::Seconds;
 use crate::cli::{CliError, Context, Exit, examples, table};
 use crate::cluster;
@@ -210,12 +211,15 @@ impl Work<'_> {
     /// # Errors
     /// The autoscalers cannot be read.
     pub(in crate::cli) async fn run(&self, client: &Client) -> Result<(Vec<Line>, Option<String>), CliError> {
+        let progress = Progress::new("restoring autoscalers", Unit::Objects);
+        progress.say("reading them");
         let restorer = Restorer::new(client.clone());
         let late = || anyhow::anyhow!("the autoscalers were not read within --timeout");
         let read = timeout_at(self.deadline, self.read(&restorer));
         let objects = read.await.map_err(|_| late())??;
         let all = matches!(self.which, Which::All(_));
         let keeper = if all && !self.dry_run && !self.hold.is_zero() && !objects.is_empty() {
+            progress.say("the keeper ends its round");
             let stand = stand_still(client, self.own_namespace, self.hold);
             timeout_at(self.deadline, stand)
                 .await
@@ -224,12 +228,20 @@ impl Work<'_> {
             None
         };
         let restorer = restorer.opting_out(!all);
+        progress.say("");
+        progress.expect(count(objects.len()));
+        let progress = &progress;
         let mut lines: Vec<Line> = stream::iter(&objects)
-            .map(|object| one(&restorer, object, self.dry_run, self.deadline))
+            .map(|object| async {
+                let line = one(&restorer, object, self.dry_run, self.deadline).await;
+                progress.add();
+                line
+            })
             .buffered(AT_ONCE)
             .collect()
             .await;
         if !self.dry_run {
+            progress.say("looking whether they stay so");
             self.look_again(&restorer, &objects, &mut lines).await;
         }
         Ok((lines, keeper))

@@ -174,7 +174,12 @@ impl Process {
         let source = recommender::source(&self.config.recommender, Some(client.clone()))
             .inspect_err(|error| tracing::warn!(%error, "pages show no usage"))
             .ok();
-        let parts = SurveyParts { client: client.clone(), objects: self.snapshots.current(), source };
+        let parts = SurveyParts {
+            client: client.clone(),
+            objects: self.snapshots.current(),
+            source,
+            health: self.metrics.health().clone(),
+        };
         self.tasks.spawn("survey", surveys.clone().run(parts, self.tasks.cancelled()));
         surveys
     }

@@ -13,6 +13,7 @@ use self::report::Report;
 use super::access::Access;
 use super::again::Again;
 use super::output::print;
+use super::progress::{Progress, Unit};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples, server};
 use crate::config::Config;
@@ -92,6 +93,8 @@ fn waited(args: &Args, config: &Config, ctx: &Context<'_>) -> Result<Report, Cli
     let limit =
         args.wait.map_or(Duration::ZERO, |wait| Duration::from_secs(u64::try_from(wait.0).unwrap_or(0)));
     let end = Instant::now() + limit;
+    let progress =
+        (!limit.is_zero()).then(|| Progress::new("waiting until everything is healthy", Unit::Objects));
     loop {
         let report = look(args, config, ctx);
         let is_settled = match &report {
@@ -100,6 +103,12 @@ fn waited(args: &Args, config: &Config, ctx: &Context<'_>) -> Result<Report, Cli
         };
         if is_settled || Instant::now() + POLL > end {
             return report;
+        }
+        if let Some(progress) = &progress {
+            progress.say(&match &report {
+                Ok(report) => report.first_problem(),
+                Err(error) => error.to_string(),
+            });
         }
         std::thread::sleep(POLL);
     }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Ending, Job, Line};
 use crate::cli::calls::{Collection, is_ours};
+use crate::cli::progress::{Progress, Unit};
 use crate::cluster::WriteError;
 
 const STEP: &str = "servers";
@@ -53,6 +54,7 @@ async fn scale_down(job: &Job, kind: Collection<'_>) -> Result<(), String> {
     let none = json!({"spec": {"replicas": 0}});
     job.calls.merge(kind, Some("scale"), NAME, &none).await.map_err(|error| error.to_string())?;
     let deadline = Instant::now() + job.wait;
+    let progress = Progress::new("waiting for the servers to end", Unit::Objects);
     loop {
         let running = running(job).await.map_err(|error| error.to_string())?;
         if running == 0 {
@@ -64,6 +66,7 @@ async fn scale_down(job: &Job, kind: Collection<'_>) -> Result<(), String> {
                 job.wait
             ));
         }
+        progress.say(&format!("{running} pods run"));
         sleep(PAUSE).await;
     }
 }
