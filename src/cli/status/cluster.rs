@@ -5,6 +5,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::checks;
+use super::definitions;
 use super::replicas::{self, PATH, Said};
 use super::report::{Report, Row};
 use crate::cli::access::{Kind, Read, get, list};
@@ -57,6 +58,7 @@ pub(super) async fn look(client: &Client, config: &Config) -> Result<Report, Cli
     rows.push(checks::webhook("mutating webhook", &mutating, &authorities, true));
     let validating = get(client, VALIDATING, None, &config.quota.webhook_name).await;
     rows.push(checks::webhook("validating webhook", &validating, &authorities, false));
+    rows.push(definitions::row(client).await);
     let now = Timestamp::now();
     rows.push(checks::leases(&list(client, LEASES, Some(own)).await, now));
     rows.push(checks::profiles(&list(client, PROFILES, None).await));

@@ -2,6 +2,7 @@
 
 mod checks;
 mod cluster;
+mod definitions;
 mod replicas;
 mod report;
 
@@ -24,14 +25,14 @@ const POLL: Duration = Duration::from_secs(2);
 
 /// Show whether every part of Plimsoll works, and what to do about what does not
 ///
-/// Reads the cluster with your rights: the Deployment and its pods, webhook configurations and whom they trust, Leases,
-/// profiles, the quota tree, `APIServices`, converted autoscalers and the freshest recommendation. Each replica is asked for
-/// its own view (/api/v1/status) through a port-forward that is made by the program itself. What you may not read is told as
-/// unknown, with the right that is missing; unknown is not healthy.
+/// Reads the cluster with your rights: the Deployment and its pods, webhook configurations and whom they trust, whether the
+/// CRDs are those of this program, Leases, profiles, the quota tree, `APIServices`, converted autoscalers and the freshest
+/// recommendation. Each replica is asked for its own view (/api/v1/status) through a port-forward that is made by the
+/// program itself. What you may not read is told as unknown, with the right that is missing; unknown is not healthy.
 ///
 /// Rights that are used: get on deployments, list on pods and leases, and create on pods/portforward in the server's
-/// namespace; get on mutatingwebhookconfigurations and validatingwebhookconfigurations; list on overcommitprofiles,
-/// recommendations, elasticquotatrees, apiservices and horizontalpodautoscalers.
+/// namespace; get on mutatingwebhookconfigurations, validatingwebhookconfigurations and customresourcedefinitions; list on
+/// overcommitprofiles, recommendations, elasticquotatrees, apiservices and horizontalpodautoscalers.
 ///
 /// With --server only that server is asked, and nothing of the cluster.
 ///
