@@ -42,8 +42,11 @@ const INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Clone, Default)]
 pub(crate) struct Cluster {
     pub(crate) api: FakeApi,
-    forbidden: Arc<Mutex<Vec<(&'static str, &'static str, Forbidden)>>>,
+    forbidden: Arc<Mutex<Vec<Rule>>>,
 }
+
+/// A method of HTTP, a part of a path, and why such calls come to nothing.
+type Rule = (&'static str, &'static str, Forbidden);
 
 /// Why a call comes to nothing.
 #[derive(Clone, Copy)]
