@@ -21,7 +21,7 @@ const AT_ONCE: usize = 8;
 /// What the keeper leads, in the name of its lease.
 const LEASE_PART: &str = "hpa";
 /// Who this is in the lease.
-const HOLDER: &str = "plimsoll-hpa-restore";
+pub(in crate::cli) const HOLDER: &str = "plimsoll-hpa-restore";
 
 /// Put the targets of autoscalers back to what their authors wrote
 ///
@@ -119,6 +119,9 @@ pub(in crate::cli) struct Line {
     targets: Vec<Restored>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli) message: Option<String>,
+    /// Whether it failed since the API server does not take it, and will not next time.
+    #[serde(skip)]
+    pub(in crate::cli) refused: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -300,6 +303,8 @@ async fn stand_still(client: &Client, namespace: &str, hold: Duration) -> Option
             tokio::time::sleep(wait).await;
             None
         }
+        // Nobody runs in a namespace that is not there.
+        Err(error) if error.is_not_found() => None,
         Err(error) => Some(error.to_string()),
     }
 }
@@ -319,6 +324,7 @@ async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Insta
         by_webhook: None,
         targets: Vec::new(),
         message: None,
+        refused: false,
     };
     match outcome {
         Outcome::Nothing => {}
@@ -329,6 +335,9 @@ async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Insta
         }
         Outcome::Unreadable(why) => (line.result, line.message) = (Ending::Unreadable, Some(why)),
         Outcome::Failed(why) => (line.result, line.message) = (Ending::Failed, Some(why)),
+        Outcome::Refused(why) => {
+            (line.result, line.message, line.refused) = (Ending::Failed, Some(why), true);
+        }
     }
     line
 }
