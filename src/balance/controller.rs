@@ -243,7 +243,9 @@ impl Controller {
         goes: &Move,
     ) -> (Outcome, Option<String>, Tried) {
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
-        let unknown = match self.evictor.evict(namespace, name, &goes.uid, EvictionMode::DryRun).await {
+        let asked = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::DryRun).await;
+        self.note_answer(&asked);
+        let unknown = match asked {
             Evicted::Yes => None,
             Evicted::Gone => return (Outcome::Gone, None, Tried::Done),
             Evicted::Refused { message, may_not: false } => {
@@ -291,11 +293,9 @@ impl Controller {
         }
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
         let evicted = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::Real).await;
+        self.note_answer(&evicted);
         match evicted {
-            Evicted::Yes => {
-                self.parts.metrics.health().works(Part::Balance, EVICT);
-                (Outcome::Evicted, None, Tried::Done)
-            }
+            Evicted::Yes => (Outcome::Evicted, None, Tried::Done),
             Evicted::Gone => {
                 // The node is less busy now; by how much, the next round knows better.
                 self.state.take_back(&goes.workload);
@@ -318,6 +318,13 @@ impl Controller {
                 }
                 (Outcome::Failed, Some(error.to_string()), Tried::Done)
             }
+        }
+    }
+
+    /// Who may evict, and is answered, can evict; that the pod is gone or a budget says no does not change it.
+    fn note_answer(&self, answer: &Evicted) {
+        if matches!(answer, Evicted::Yes | Evicted::Gone | Evicted::Refused { may_not: false, .. }) {
+            self.parts.metrics.health().works(Part::Balance, EVICT);
         }
     }
 

@@ -386,7 +386,7 @@ impl Observer for ReloadCounter {
     fn refused(&self, errors: &config::ConfigErrors) {
         self.0.config_reload(ReloadResult::Refused);
         let why = format!("{errors}; the last good configuration stays");
-        self.0.health().failed(Part::Configuration, "reload", why);
+        self.0.health().failed_for_good(Part::Configuration, "reload", why);
     }
 }
 
