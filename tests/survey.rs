@@ -97,7 +97,7 @@ async fn all_pages_are_read_and_pods_that_make_no_sense_are_told() {
     let fake = Fake::default();
     let survey = take(&fake.client(), &Objects::default(), Some(&mut fake.source())).await.unwrap();
     let total = survey.savings.total();
-    assert_eq!((total.pods, total.measured, total.now.cpu), (2, 1, 1500 * MILLI));
+    assert_eq!((total.pods, total.measured.both(), total.now.cpu), (2, 1, 1500 * MILLI));
     assert_eq!((total.used.cpu, total.now_of_measured.cpu), (250 * MILLI, 1000 * MILLI));
     let [problem] = survey.problems.as_slice() else { panic!("{:?}", survey.problems) };
     assert!(problem.contains("a pod cannot be counted") && problem.contains("much"), "{problem}");
@@ -108,7 +108,7 @@ async fn without_usage_there_is_a_survey_that_says_why() {
     let fake = Fake::default();
     fake.without_metrics.store(true, Ordering::SeqCst);
     let survey = take(&fake.client(), &Objects::default(), Some(&mut fake.source())).await.unwrap();
-    assert_eq!(survey.savings.total().measured, 0);
+    assert_eq!(survey.savings.total().measured.both(), 0);
     assert!(survey.problems.iter().any(|problem| problem.starts_with("usage: ")), "{:?}", survey.problems);
 }
 
@@ -125,8 +125,8 @@ async fn nothing_is_read_until_somebody_looks_and_nothing_is_kept_when_nobody_do
     assert_eq!(fake.lists.load(Ordering::SeqCst), 3, "every 30 s");
     let (a, b) = (key(&first, "a"), key(&first, "b"));
     let points = surveys.history(&a);
-    assert_eq!((points.len(), points[0].now[0], points[0].used.map(|used| used[0])), (3, 1.0, Some(0.25)));
-    assert_eq!(surveys.history(&b)[0].used, None, "not measured");
+    assert_eq!((points.len(), points[0].now[0], points[0].used[0]), (3, 1.0, Some(0.25)));
+    assert_eq!(surveys.history(&b)[0].used, [None; 2], "not measured");
 
     tokio::time::sleep(Duration::from_secs(400)).await;
     let read = fake.lists.load(Ordering::SeqCst);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use plimsoll_core::quota::shown;
-use plimsoll_core::savings::{Figures, Row};
+use plimsoll_core::savings::{Figures, Row, Used};
 use serde_json::{Map, Value, json};
 
 use super::Answer;
@@ -38,6 +38,7 @@ pub(super) fn all(surveys: Option<&Surveys>) -> Answer {
     });
     Ok(json!({
         "taken": survey.taken.to_string(),
+        "stale": surveys.problem().as_deref(),
         "problems": survey.problems,
         "total": with(json!({}), &survey.savings.total()),
         "workloads": workloads.collect::<Vec<_>>(),
@@ -54,15 +55,22 @@ pub(crate) fn with(named: Value, row: &Row) -> Value {
     };
     object.insert("pods".to_owned(), row.pods.into());
     object.insert("lowered".to_owned(), row.lowered.into());
-    object.insert("measured".to_owned(), row.measured.into());
+    let measured = json!({ "cpu": row.measured.cpu, "memory": row.measured.memory });
+    object.insert("measured".to_owned(), measured);
     object.insert("before".to_owned(), figures(row.before));
     object.insert("now".to_owned(), figures(row.now));
     object.insert("saved".to_owned(), figures(row.saved()));
-    let used = if row.measured == 0 { Value::Null } else { figures(row.used) };
-    object.insert("used".to_owned(), used);
+    object.insert("used".to_owned(), known(row.used()));
+    object.insert("requestedByMeasured".to_owned(), known(row.now_of_measured()));
     Value::Object(object)
 }
 
 fn figures(figures: Figures) -> Value {
     json!({ "cpu": shown("cpu", figures.cpu), "memory": shown("memory", figures.memory) })
+}
+
+/// Null is not known, which is not 0.
+fn known(used: Used) -> Value {
+    let known = |resource, nanos: Option<i128>| nanos.map(|nanos| shown(resource, nanos));
+    json!({ "cpu": known("cpu", used.cpu), "memory": known("memory", used.memory) })
 }

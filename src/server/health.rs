@@ -24,7 +24,6 @@ pub enum ConditionState {
     Missing(String),
 }
 
-
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 enum Source {
