@@ -156,3 +156,62 @@ async fn what_is_forbidden_is_named_and_read_when_it_is_allowed() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(fake.lists.load(Ordering::SeqCst), read);
 }
+
+/// How much memory a look costs: `cargo test --release --test survey -- --ignored --nocapture large`.
+#[tokio::test]
+#[ignore = "a measurement, of a minute"]
+#[allow(clippy::print_stdout, reason = "that is its answer")]
+async fn what_a_look_at_a_large_cluster_costs() {
+    const PODS: usize = 100_000;
+    const PAGE: usize = 500;
+    let rss = |key: &str| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_owned();
+        format!("{key} {line}")
+    };
+    // As large as pods are that API servers have: most of it is read and thrown away.
+    let env: Vec<Value> =
+        (0..60).map(|i| json!({"name": format!("SETTING_{i}"), "value": "x".repeat(90)})).collect();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let from = query
+            .split("continue=")
+            .nth(1)
+            .map_or(0, |from| from.split('&').next().unwrap().parse().unwrap());
+        let items: Vec<Value> = (from..from + PAGE)
+            .map(|index| {
+                let mut pod = pod(&format!("workload-{}-5d8f7c9b6-{index:05}", index / 10), "500m");
+                pod["metadata"]["namespace"] = json!(format!("team-{}", index % 1000 / 10));
+                pod["metadata"]["ownerReferences"] = json!([{
+                    "apiVersion": "apps/v1", "kind": "StatefulSet", "name": format!("workload-{}", index / 10),
+                    "uid": "u", "controller": true,
+                }]);
+                pod["spec"]["containers"][0]["env"] = json!(env);
+                pod
+            })
+            .collect();
+        let next = if from + PAGE < PODS { (from + PAGE).to_string() } else { String::new() };
+        let text = json!({"metadata": {"continue": next}, "items": items}).to_string();
+        async move { Ok::<_, Infallible>(Response::new(Body::from(text.into_bytes()))) }
+    });
+    let client = kube::Client::new(service, "default");
+    println!("before: {}", rss("VmRSS:"));
+    let surveys = Surveys::default();
+    for look in 0..3 {
+        let begun = std::time::Instant::now();
+        let survey = take(&client, &Objects::default(), None).await.unwrap();
+        assert_eq!(survey.savings.total().pods, PODS as u64);
+        println!(
+            "look {look}: {} workloads, {:?}, {}, {}",
+            survey.savings.workloads.len(),
+            begun.elapsed(),
+            rss("VmRSS:"),
+            rss("VmHWM:")
+        );
+        if look == 2 {
+            (0..120).for_each(|_| surveys.put(survey.clone()));
+        }
+        surveys.put(survey);
+    }
+    println!("with an hour of history: {}, {}", rss("VmRSS:"), rss("VmHWM:"));
+}

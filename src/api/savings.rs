@@ -74,3 +74,42 @@ fn known(used: Used) -> Value {
     let known = |resource, nanos: Option<i128>| nanos.map(|nanos| shown(resource, nanos));
     json!({ "cpu": known("cpu", used.cpu), "memory": known("memory", used.memory) })
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::savings::Measured;
+
+    use super::*;
+    use crate::survey::Survey;
+
+    #[test]
+    fn each_resource_on_its_own() {
+        let (cpu, memory) = (500_000_000, (1 << 30) * 1_000_000_000);
+        let now = Figures { cpu, memory };
+        let row = Row {
+            pods: 1,
+            measured: Measured { cpu: 1, memory: 0 },
+            before: now,
+            now,
+            now_of_measured: Figures { cpu, memory: 0 },
+            ..Row::default()
+        };
+        let expected = json!({
+            "namespace": "shop", "pods": 1, "lowered": 0, "measured": {"cpu": 1, "memory": 0},
+            "before": {"cpu": "500m", "memory": "1Gi"}, "now": {"cpu": "500m", "memory": "1Gi"},
+            "saved": {"cpu": "0", "memory": "0"}, "used": {"cpu": "0", "memory": null},
+            "requestedByMeasured": {"cpu": "500m", "memory": null},
+        });
+        assert_eq!(with(json!({ "namespace": "shop" }), &row), expected);
+    }
+
+    #[test]
+    fn a_stale_survey_says_so() {
+        let surveys = Surveys::default();
+        surveys.put(Survey::default());
+        let answer = |surveys| serde_json::from_str::<Value>(&all(Some(surveys)).unwrap()).unwrap();
+        assert_eq!(answer(&surveys)["stale"], Value::Null);
+        surveys.failed("list Pod: not allowed");
+        assert_eq!(answer(&surveys)["stale"], "list Pod: not allowed");
+    }
+}
