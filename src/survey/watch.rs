@@ -72,6 +72,11 @@ impl Surveys {
         self.0.problem.store(None);
     }
 
+    /// Remembers why there is no newer one.
+    pub(crate) fn failed(&self, why: impl Into<String>) {
+        self.0.problem.store(Some(Arc::new(why.into())));
+    }
+
     fn forget(&self) {
         self.0.last.store(None);
         self.0.problem.store(None);
@@ -105,7 +110,7 @@ impl Surveys {
                         if parts.health.failed(Part::Snapshots, LIST, &error) {
                             tracing::warn!(%error, "the pods of the cluster cannot be read for the dashboard");
                         }
-                        self.0.problem.store(Some(Arc::new(error.to_string())));
+                        self.failed(error.to_string());
                     }
                 }
                 sleep_until(next).await;

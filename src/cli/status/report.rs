@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::cli::{CliError, Context, table};
 use crate::status::{State, Status};
+use crate::visible::visible;
 
 /// A line of the answer. Its form is an interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,7 +72,7 @@ impl Report {
             if std::mem::take(&mut is_first) {
                 writeln!(ctx.out)?;
             }
-            let problem = problem.replace('\n', " ");
+            let problem = visible(&problem.replace('\n', " "));
             writeln!(ctx.out, "{}: {problem}", ctx.painted(&row.part, color(row.state)))?;
         }
         writeln!(ctx.out, "\n{}", ctx.painted(self.state.word(), color(self.state)))?;
