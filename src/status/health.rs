@@ -276,7 +276,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_does_not_fail_again_is_forgotten() {
         let health = Health::default();
-        let almost = FORGOTTEN - Duration::from_secs(1);
+        let almost = FORGOTTEN.saturating_sub(Duration::from_secs(1));
         health.failed(Part::Balance, "evict", "no answer");
         health.failed(Part::Balance, "write", "no answer");
         health.failed_for_good(Part::Configuration, "reload", "line 3");
