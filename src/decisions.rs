@@ -7,10 +7,16 @@ use jiff::Timestamp;
 use plimsoll_core::admission::{Answer, Outcome, Review, Skip};
 use plimsoll_core::pod::Json;
 
+use crate::cluster::cut;
 use crate::server::Stage;
 
 /// How many decisions are kept: a burst of some seconds, or the pods of a quiet day; about a megabyte.
 const KEPT: usize = 2_000;
+/// The longest name that is kept whole, in bytes: the API server stores none that is longer. Anybody who reaches the port may
+/// send what the API server never would.
+const MOST_NAME: usize = 253;
+/// The same of what was decided.
+const MOST_WHY: usize = 2_048;
 
 /// A decision about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,14 +90,14 @@ impl Decided {
             at: Timestamp::now(),
             number: 0,
             stage,
-            operation: (*review.operation).into(),
-            kind: (*review.kind).into(),
-            namespace: (*review.namespace).into(),
+            operation: cut(&review.operation, MOST_NAME).into(),
+            kind: cut(&review.kind, MOST_NAME).into(),
+            namespace: cut(&review.namespace, MOST_NAME).into(),
             name: name(review),
             dry_run: review.dry_run,
             outcome: answer.outcome.word(),
-            profile: answer.profile.as_deref().map(Into::into),
-            why: why(answer).into(),
+            profile: answer.profile.as_deref().map(|profile| cut(profile, MOST_NAME).into()),
+            why: cut(why(answer), MOST_WHY).into(),
         }
     }
 
@@ -99,7 +105,7 @@ impl Decided {
     pub(crate) fn judged(&mut self, answer: &Answer) {
         self.at = Timestamp::now();
         self.outcome = answer.outcome.word();
-        self.why = why(answer).into();
+        self.why = cut(why(answer), MOST_WHY).into();
     }
 }
 
@@ -107,6 +113,8 @@ impl Decided {
 pub(crate) fn why(answer: &Answer) -> &str {
     match (answer.outcome, &answer.denial) {
         (Outcome::Skipped(skip), _) => Skip::sentence(skip),
+        // What went wrong is told to whoever sent it, by the first warning.
+        (Outcome::Error, _) => answer.warnings.first().map(String::as_str).unwrap_or_default(),
         (_, Some(denial)) => &denial.message,
         _ => answer.changed.as_deref().unwrap_or_default(),
     }
@@ -114,19 +122,22 @@ pub(crate) fn why(answer: &Answer) -> &str {
 
 fn name(review: &Review<'_>) -> Box<str> {
     if !review.name.is_empty() {
-        return (*review.name).into();
+        return cut(&review.name, MOST_NAME).into();
     }
     let metadata = review.object.as_ref().and_then(|object| object.0.get("metadata"));
     let text = |key| metadata?.get(key).and_then(Json::as_str);
     match (text("name"), text("generateName")) {
-        (Some(name), _) if !name.is_empty() => name.into(),
-        (_, Some(prefix)) => format!("{prefix}…").into(),
+        (Some(name), _) if !name.is_empty() => cut(name, MOST_NAME).into(),
+        (_, Some(prefix)) => (cut(prefix, MOST_NAME) + "…").into(),
         _ => Box::default(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::admission::read;
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn decided(name: &str) -> Decided {
@@ -142,6 +153,34 @@ mod tests {
             outcome: "applied",
             profile: None,
             why: Box::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_kept_in_bounds() {
+        let long = "é".repeat(10_000);
+        let kind = json!({"group": "", "version": "v1", "kind": &long});
+        let named = |name: &str, metadata: Value| {
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "kind": kind, "resource": {"group": "", "version": "v1", "resource": "pods"},
+                "namespace": &long, "name": name, "operation": &long, "object": {"metadata": metadata},
+            }})
+            .to_string()
+        };
+        for (rule, body, expected) in [
+            ("its name", named("web", json!({})), "web".to_owned()),
+            ("the object's", named("", json!({"name": "web"})), "web".to_owned()),
+            ("what it will begin with", named("", json!({"generateName": "web-"})), "web-…".to_owned()),
+            ("nothing", named("", json!({})), String::new()),
+            ("cut at a character", named(&long, json!({})), "é".repeat(125) + "..."),
+        ] {
+            let review = read(body.as_bytes(), Stage::Mutate).unwrap();
+            let answer = Answer { warnings: vec!["w".repeat(1 << 20)], ..Answer::allow(Outcome::Error) };
+            let decided = Decided::now(Stage::Mutate, &review, &answer);
+            assert_eq!(*decided.name, *expected, "{rule}");
+            let sent = [&decided.kind, &decided.namespace, &decided.operation];
+            assert!(sent.iter().all(|text| text.len() < 260), "{rule}: {decided:?}");
+            assert!(decided.why.starts_with("www") && decided.why.len() < 2_060, "{rule}");
         }
     }
 

@@ -420,8 +420,9 @@ fn examples_can_be_copied() {
         let mut goes_on = false;
         for line in examples.lines() {
             assert!(line.len() <= 100, "{command}: {line}");
-            let begins =
-                ["  # ", "  plimsoll ", "  curl ", "  source "].iter().any(|begin| line.starts_with(begin));
+            let begins = ["  # ", "  plimsoll ", "  curl ", "  source ", "  chmod "]
+                .iter()
+                .any(|begin| line.starts_with(begin));
             assert!(begins || goes_on, "{command}: the line begins no command: {line:?}");
             goes_on = line.ends_with('\\');
         }

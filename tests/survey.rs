@@ -15,6 +15,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use kube::client::Body;
 use plimsoll::recommender::sources::{MetricsServer, MetricsServerOptions, Source};
+use plimsoll::status::{Health, Part};
 use plimsoll::survey::{Survey, SurveyParts, Surveys, take};
 use plimsoll_core::objects::Objects;
 use plimsoll_core::placement::WorkloadKey;
@@ -80,9 +81,17 @@ impl Fake {
     }
 
     fn surveys(&self) -> (Surveys, CancellationToken) {
+        self.told(&Health::default())
+    }
+
+    fn told(&self, health: &Health) -> (Surveys, CancellationToken) {
         let (surveys, cancelled) = (Surveys::default(), CancellationToken::new());
-        let parts =
-            SurveyParts { client: self.client(), objects: Arc::default(), source: Some(self.source()) };
+        let parts = SurveyParts {
+            client: self.client(),
+            objects: Arc::default(),
+            source: Some(self.source()),
+            health: health.clone(),
+        };
         tokio::spawn(surveys.clone().run(parts, cancelled.clone()));
         (surveys, cancelled)
     }
@@ -214,4 +223,28 @@ async fn what_a_look_at_a_large_cluster_costs() {
         surveys.put(survey);
     }
     println!("with an hour of history: {}, {}", rss("VmRSS:"), rss("VmHWM:"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_pods_cannot_be_read_is_in_the_status_while_somebody_looks() {
+    let (fake, health) = (Fake::default(), Health::default());
+    // Those for which a right is missing, and others.
+    let failing = |health: &Health| {
+        let counts = health.counts();
+        counts.into_iter().find(|(part, _)| *part == Part::Snapshots).unwrap().1
+    };
+    fake.forbidden.store(true, Ordering::SeqCst);
+    let (surveys, _cancelled) = fake.told(&health);
+    assert!(surveys.first(Duration::from_secs(5)).await.is_none());
+    assert_eq!(failing(&health), [1, 0]);
+
+    fake.forbidden.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(failing(&health), [0, 0], "it works again");
+
+    fake.forbidden.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(failing(&health), [1, 0]);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(failing(&health), [0, 0], "nobody looks, so that nobody knows");
 }

@@ -243,7 +243,9 @@ impl Controller {
         goes: &Move,
     ) -> (Outcome, Option<String>, Tried) {
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
-        let unknown = match self.evictor.evict(namespace, name, &goes.uid, EvictionMode::DryRun).await {
+        let asked = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::DryRun).await;
+        self.note_answer(&asked);
+        let unknown = match asked {
             Evicted::Yes => None,
             Evicted::Gone => return (Outcome::Gone, None, Tried::Done),
             Evicted::Refused { message, may_not: false } => {
@@ -251,7 +253,9 @@ impl Controller {
             }
             Evicted::Refused { message, may_not: true } => {
                 let told = Failure { message: message.clone(), forbidden: true };
-                self.parts.metrics.health().failed(Part::Balance, EVICT, told);
+                if self.parts.metrics.health().failed(Part::Balance, EVICT, told) {
+                    tracing::warn!(why = message, "evictions are not allowed");
+                }
                 Some(message)
             }
             Evicted::Failed(error) => Some(error.to_string()),
@@ -289,11 +293,9 @@ impl Controller {
         }
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
         let evicted = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::Real).await;
+        self.note_answer(&evicted);
         match evicted {
-            Evicted::Yes => {
-                self.parts.metrics.health().works(Part::Balance, EVICT);
-                (Outcome::Evicted, None, Tried::Done)
-            }
+            Evicted::Yes => (Outcome::Evicted, None, Tried::Done),
             Evicted::Gone => {
                 // The node is less busy now; by how much, the next round knows better.
                 self.state.take_back(&goes.workload);
@@ -302,7 +304,9 @@ impl Controller {
             Evicted::Refused { message, may_not } => {
                 if may_not {
                     let told = Failure { message: message.clone(), forbidden: true };
-                    self.parts.metrics.health().failed(Part::Balance, EVICT, told);
+                    if self.parts.metrics.health().failed(Part::Balance, EVICT, told) {
+                        tracing::warn!(why = message, "evictions are not allowed");
+                    }
                 }
                 self.state.take_back(&goes.workload);
                 (Outcome::Refused, Some(message), Tried::Next)
@@ -314,6 +318,13 @@ impl Controller {
                 }
                 (Outcome::Failed, Some(error.to_string()), Tried::Done)
             }
+        }
+    }
+
+    /// Who may evict, and is answered, can evict; that the pod is gone or a budget says no does not change it.
+    fn note_answer(&self, answer: &Evicted) {
+        if matches!(answer, Evicted::Yes | Evicted::Gone | Evicted::Refused { may_not: false, .. }) {
+            self.parts.metrics.health().works(Part::Balance, EVICT);
         }
     }
 

@@ -11,7 +11,7 @@ use super::{CliError, Context, Exit, command, examples};
 #[command(after_help = examples!(
     "for this bash session" => "source <(plimsoll completions bash)",
     "for every zsh session" => "plimsoll completions zsh > ~/.zfunc/_plimsoll",
-    "for `kubectl plimsoll`, in a folder of the PATH" => "plimsoll completions kubectl > ~/.local/bin/kubectl_complete-plimsoll && chmod +x ~/.local/bin/kubectl_complete-plimsoll",
+    "for `kubectl plimsoll`, in a folder of the PATH" => "plimsoll completions kubectl > ~/.local/bin/kubectl_complete-plimsoll\n  chmod +x ~/.local/bin/kubectl_complete-plimsoll",
     "for every fish session" => "plimsoll completions fish > ~/.config/fish/completions/plimsoll.fish",
 ))]
 pub(super) struct Args {

@@ -21,6 +21,7 @@ mod mutate;
 mod output;
 mod placement_world;
 mod profiles;
+mod progress;
 mod quota;
 mod recommend;
 mod review;

@@ -205,8 +205,11 @@ async fn serve(
     if let Some(client) = &client {
         certificates::start(&process, client);
         let namespaces = LiveNamespaces::new(client.clone(), config.admission.namespace_read_timeout);
-        engine =
-            engine.with_namespaces(Arc::new(namespaces)).with_quota(process.decide_quota(client, &latest));
+        engine = engine.with_namespaces(Arc::new(namespaces)).with_quota(process.decide_quota(
+            client,
+            &latest,
+            &certificates,
+        ));
         let pods = Pods::default();
         process.keep_autoscalers(client, &pods);
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
@@ -383,7 +386,7 @@ impl Observer for ReloadCounter {
     fn refused(&self, errors: &config::ConfigErrors) {
         self.0.config_reload(ReloadResult::Refused);
         let why = format!("{errors}; the last good configuration stays");
-        self.0.health().failed(Part::Configuration, "reload", why);
+        self.0.health().failed_for_good(Part::Configuration, "reload", why);
     }
 }
 

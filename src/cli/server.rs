@@ -78,8 +78,13 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     let is =
         |condition: &Value, key: &str, value: &str| condition.get(key).and_then(Value::as_str) == Some(value);
     let ready = |condition: &&Value| is(condition, "type", "Ready") && is(condition, "status", "True");
-    pod.pointer("/metadata/deletionTimestamp").is_none()
-        && conditions.into_iter().flatten().any(|c| ready(&c))
+    !has_ended(pod) && conditions.into_iter().flatten().any(|c| ready(&c))
+}
+
+/// Whether a pod is over, or will be soon: it is none of the replicas any more.
+pub(super) fn has_ended(pod: &Value) -> bool {
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str);
+    pod.pointer("/metadata/deletionTimestamp").is_some() || matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// The name of an object.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::write_error::ends;
 use crate::status::{Failure, Health, Part};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -107,9 +108,13 @@ impl Events {
 
 /// Notes what became of an event.
 pub(crate) fn note(health: &Health, published: &Result<(), kube::Error>) {
-    let Err(error) = published else {
-        health.works(Part::Events, PUBLISH);
-        return;
+    let error = match published {
+        Err(error) if !is_of_ending_namespace(error) => error,
+        // That a namespace takes nothing new while it is being deleted is said to who may write there.
+        _ => {
+            health.works(Part::Events, PUBLISH);
+            return;
+        }
     };
     let Failure { message, forbidden } = Failure::from(error);
     let grant = if forbidden { "; grant create and patch on events.events.k8s.io" } else { "" };
@@ -117,6 +122,10 @@ pub(crate) fn note(health: &Health, published: &Result<(), kube::Error>) {
     if health.failed(Part::Events, PUBLISH, Failure { message, forbidden }) {
         tracing::warn!(%error, "events cannot be published; they are lost{grant}");
     }
+}
+
+fn is_of_ending_namespace(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403 && ends(status.details.as_ref(), &status.message))
 }
 
 /// An object, for events about it. Without a uid its events are not found by it.
@@ -153,5 +162,30 @@ mod tests {
         assert!(due("2", "Evicted") && due("1", "Waits"), "another pod, another reason");
         tokio::time::advance(REPEAT).await;
         assert!(due("1", "Evicted"), "and again later");
+    }
+
+    #[test]
+    fn what_is_a_failure() {
+        let refused = |code: u16, message: &str, cause: Option<&str>| {
+            let causes: Vec<_> = cause.iter().map(|cause| serde_json::json!({"reason": cause})).collect();
+            let status = serde_json::json!({
+                "status": "Failure", "code": code, "message": message, "reason": "Forbidden",
+                "details": {"causes": causes},
+            });
+            Err(kube::Error::Api(serde_json::from_value(status).unwrap()))
+        };
+        for (rule, published, expected) in [
+            ("published", Ok(()), [0, 0]),
+            ("no right", refused(403, "events is forbidden: User x cannot create", None), [1, 0]),
+            ("the namespace ends", refused(403, "x is forbidden", Some("NamespaceTerminating")), [0, 0]),
+            ("the same in words", refused(403, "because it is being terminated", None), [0, 0]),
+            ("another cause", refused(403, "x is forbidden", Some("Quota")), [1, 0]),
+            ("down", refused(503, "NamespaceTerminating", Some("NamespaceTerminating")), [0, 1]),
+        ] {
+            let health = Health::default();
+            note(&health, &published);
+            let counts = health.counts().into_iter().find(|(part, _)| *part == Part::Events).unwrap();
+            assert_eq!(counts.1, expected, "{rule}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! sense costs nothing but itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -33,6 +34,9 @@ const WATCH_MARGIN: Duration = Duration::from_secs(5);
 const MOST_FAILURES: u32 = 5;
 /// A watch that ends sooner is not followed by the next one at once.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
+
+/// How many watches there were.
+static WATCHES: AtomicU64 = AtomicU64::new(1);
 
 /// Why a list or a watch failed.
 #[derive(Debug, Error)]
@@ -173,6 +177,8 @@ pub(super) struct Watch<R: Reader> {
     options: ClusterOptions,
     backoff: Backoff,
     failing: bool,
+    /// Which watch this is: of pods there are several, and one that works says nothing of another one.
+    number: u64,
     /// The path that is served.
     served: String,
 }
@@ -191,7 +197,19 @@ impl<R: Reader> Watch<R> {
     ) -> Self {
         let backoff = Backoff::new(options.first_pause, options.longest_pause);
         let served = collection.path.clone();
-        Self { client, collection, reader, changes, metrics, options, backoff, failing: false, served }
+        let number = WATCHES.fetch_add(1, Ordering::Relaxed);
+        Self {
+            client,
+            collection,
+            reader,
+            changes,
+            metrics,
+            options,
+            backoff,
+            failing: false,
+            number,
+            served,
+        }
     }
 
     /// Lists and watches until nobody wants the changes any more.
@@ -400,7 +418,7 @@ impl<R: Reader> Watch<R> {
     }
 
     fn say_works_again(&mut self) {
-        self.metrics.health().works(Part::Snapshots, self.collection.kind);
+        self.metrics.health().one_works(Part::Snapshots, self.collection.kind, self.number);
         if std::mem::take(&mut self.failing) {
             tracing::info!(kind = self.collection.kind, "the watch works again");
         }
@@ -410,7 +428,7 @@ impl<R: Reader> Watch<R> {
         self.metrics.watch_error(self.collection.kind);
         let forbidden = failure.code() == Some(403);
         let told = Failure { message: format!("{what} failed: {failure}"), forbidden };
-        self.metrics.health().failed(Part::Snapshots, self.collection.kind, told);
+        self.metrics.health().one_failed(Part::Snapshots, self.collection.kind, self.number, told);
         if std::mem::replace(&mut self.failing, true) {
             tracing::debug!(kind = self.collection.kind, %failure, "{what} failed again");
         } else {
@@ -422,7 +440,7 @@ impl<R: Reader> Watch<R> {
 impl<R: Reader> Drop for Watch<R> {
     fn drop(&mut self) {
         // What nobody wants to know any more does not fail any more.
-        self.metrics.health().works(Part::Snapshots, self.collection.kind);
+        self.metrics.health().one_works(Part::Snapshots, self.collection.kind, self.number);
     }
 }
 

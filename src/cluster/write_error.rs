@@ -50,6 +50,14 @@ pub enum WriteError {
         /// A verb and a resource, such as `create on recommendations.plimsoll.dev`.
         grant: String,
     },
+    /// The API server does not know who we are.
+    #[error("{what}: the credentials are not accepted: {message}; check the kubeconfig or service account")]
+    Unauthorized {
+        /// The call.
+        what: String,
+        /// As the API server says it.
+        message: String,
+    },
     /// The namespace is being deleted.
     #[error("{what}: the namespace is being deleted")]
     NamespaceEnds {
@@ -105,7 +113,9 @@ impl WriteError {
         match self {
             Self::Conflict { .. } | Self::AlreadyExists { .. } | Self::NotFound { .. } => Next::Reread,
             // An operator can do something about these without a restart.
-            Self::NotInstalled { .. } | Self::Forbidden { .. } => Next::Retry(Some(Duration::from_secs(60))),
+            Self::NotInstalled { .. } | Self::Forbidden { .. } | Self::Unauthorized { .. } => {
+                Next::Retry(Some(Duration::from_secs(60)))
+            }
             Self::Unavailable { retry_after, .. } => Next::Retry(*retry_after),
             Self::NamespaceEnds { .. } | Self::TooLarge { .. } | Self::Refused { .. } => Next::GiveUp,
         }
@@ -165,7 +175,8 @@ impl Call<'_> {
             }
             404 => WriteError::NotFound { what, message },
             403 if ends(details, &message) => WriteError::NamespaceEnds { what },
-            401 | 403 => {
+            401 => WriteError::Unauthorized { what, message },
+            403 => {
                 let dot = if self.group.is_empty() { "" } else { "." };
                 let grant = format!("{} on {}{dot}{}", self.verb, self.resource, self.group);
                 WriteError::Forbidden { what, message, grant }
@@ -183,7 +194,7 @@ impl Call<'_> {
 }
 
 /// Whether a refusal is only because the namespace is being deleted.
-fn ends(details: Option<&StatusDetails>, message: &str) -> bool {
+pub(super) fn ends(details: Option<&StatusDetails>, message: &str) -> bool {
     details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
         || message.contains("because it is being terminated")
 }

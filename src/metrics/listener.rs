@@ -133,6 +133,6 @@ impl ListenerMetrics {
 
     /// A changed certificate was refused, and why; the last good one stays.
     pub fn tls_refused(&self, why: &str) {
-        self.health.failed(Part::Certificates, &self.name, why);
+        self.health.failed_for_good(Part::Certificates, &self.name, why);
     }
 }

@@ -139,10 +139,14 @@ impl Room {
     async fn evict(&self, keeper: &mut Keeper, wanted: &Wanted, victims: &[Victim], now: u64) -> Progress {
         for mode in [Mode::DryRun, Mode::Real] {
             for Victim { pod, .. } in victims {
-                match self.evictor.evict(&pod.namespace, &pod.name, &pod.uid, mode).await {
+                let answer = self.evictor.evict(&pod.namespace, &pod.name, &pod.uid, mode).await;
+                // Who may evict, and is answered, can evict, also where a budget says no.
+                if matches!(answer, Evicted::Yes | Evicted::Gone | Evicted::Refused { may_not: false, .. }) {
+                    self.health.works(Part::QuotaKeeper, EVICT);
+                }
+                match answer {
                     Evicted::Yes if mode == Mode::DryRun => {}
                     Evicted::Yes => {
-                        self.health.works(Part::QuotaKeeper, EVICT);
                         keeper.evicted(&pod.uid);
                         self.tell(wanted, pod).await;
                     }
@@ -156,7 +160,9 @@ impl Room {
                     Evicted::Refused { message, may_not } => {
                         if may_not {
                             let told = Failure { message: message.clone(), forbidden: true };
-                            self.health.failed(Part::QuotaKeeper, EVICT, told);
+                            if self.health.failed(Part::QuotaKeeper, EVICT, told) {
+                                tracing::warn!(why = message, "borrowers may not be evicted");
+                            }
                         }
                         tracing::debug!(
                             namespace = &*pod.namespace,

@@ -76,7 +76,9 @@ impl From<WriteError> for StoreError {
             WriteError::NotFound { .. } | WriteError::NamespaceEnds { .. } => Self::NotFound(text),
             WriteError::TooLarge { .. } | WriteError::Refused { .. } => Self::Refused(text),
             WriteError::Forbidden { .. } => Self::Forbidden(text),
-            WriteError::NotInstalled { .. } | WriteError::Unavailable { .. } => Self::Unavailable(text),
+            WriteError::NotInstalled { .. }
+            | WriteError::Unauthorized { .. }
+            | WriteError::Unavailable { .. } => Self::Unavailable(text),
         }
     }
 }

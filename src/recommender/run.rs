@@ -92,7 +92,7 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
             match cluster::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await {
                 Ok(client) => lead(&parts, &client, &cancelled).await,
                 Err(error) => {
-                    parts.metrics.health().failed(
+                    parts.metrics.health().failed_for_good(
                         Part::Recommender,
                         "reach the API server",
                         error.to_string(),
@@ -175,7 +175,11 @@ async fn run_shard(parts: &Parts, client: &Client, shard: u32, token: Cancellati
     let source = match source(&parts.config, Some(client.clone())) {
         Ok(source) => source,
         Err(error) => {
-            parts.metrics.health().failed(Part::UsageSource, "set up the source of usage", error.to_string());
+            parts.metrics.health().failed_for_good(
+                Part::UsageSource,
+                "set up the source of usage",
+                error.to_string(),
+            );
             tracing::error!(%error, "the source of usage cannot be asked");
             token.cancelled().await;
             return;
@@ -205,7 +209,11 @@ async fn without_cluster(parts: &Parts, cancelled: &CancellationToken) {
     let source = match source(&parts.config, None) {
         Ok(source) => source,
         Err(error) => {
-            parts.metrics.health().failed(Part::UsageSource, "set up the source of usage", error.to_string());
+            parts.metrics.health().failed_for_good(
+                Part::UsageSource,
+                "set up the source of usage",
+                error.to_string(),
+            );
             tracing::error!(%error, "the source of usage cannot be asked");
             cancelled.cancelled().await;
             return;

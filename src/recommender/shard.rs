@@ -24,7 +24,7 @@ use super::store::{CheckpointVersion, Store, StoreError, StoredRecommendation, s
 use crate::cluster::PodChange;
 use crate::cluster::backoff::Backoff;
 use crate::metrics::{Metrics, RecommenderStep, SampleOutcome};
-use crate::status::Part;
+use crate::status::{Failure, Part, of_shard};
 
 /// What may fail, as it is told.
 const LOAD: &str = "read checkpoints and recommendations";
@@ -158,6 +158,15 @@ impl<S: Store> Shard<S> {
         }
     }
 
+    /// A shard that works says nothing of another one that does not.
+    fn works(&self, part: Part, what: &str) {
+        self.metrics.health().one_works(part, what, of_shard(self.options.state.shard));
+    }
+
+    fn failed(&self, part: Part, what: &str, failure: impl Into<Failure>) -> bool {
+        self.metrics.health().one_failed(part, what, of_shard(self.options.state.shard), failure)
+    }
+
     fn take_pod(&mut self, change: PodChange<PodFacts>) {
         match change {
             PodChange::Listed(all, _) => self.recommender.replace_pods(all),
@@ -172,12 +181,12 @@ impl<S: Store> Shard<S> {
         let began = Instant::now();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while let Err(error) = self.load().await {
-            if self.metrics.health().failed(Part::Recommender, LOAD, &error) {
+            if self.failed(Part::Recommender, LOAD, &error) {
                 tracing::warn!(%error, "checkpoints and recommendations cannot be read; trying again");
             }
             sleep(backoff.pause()).await;
         }
-        self.metrics.health().works(Part::Recommender, LOAD);
+        self.works(Part::Recommender, LOAD);
         self.metrics.recommender_step(RecommenderStep::Load, began.elapsed());
     }
 
@@ -247,6 +256,7 @@ impl<S: Store> Shard<S> {
                     if told.elapsed() >= Duration::from_secs(10) {
                         told = Instant::now();
                         tracing::info!(
+                            percent = progress.percent,
                             namespaces = progress.namespaces_done,
                             of = progress.namespaces,
                             samples = progress.samples,
@@ -282,10 +292,10 @@ impl<S: Store> Shard<S> {
                     self.standing.replace(all);
                     self.listed = Instant::now();
                     self.relist = false;
-                    self.metrics.health().works(Part::Recommender, LOAD);
+                    self.works(Part::Recommender, LOAD);
                 }
                 Err(error) => {
-                    if self.metrics.health().failed(Part::Recommender, LOAD, &error) {
+                    if self.failed(Part::Recommender, LOAD, &error) {
                         tracing::warn!(%error, "recommendations cannot be read again");
                     }
                 }
@@ -319,10 +329,10 @@ impl<S: Store> Shard<S> {
             match self.store.delete_checkpoint(&key.namespace, version).await {
                 Ok(()) | Err(StoreError::NotFound(_) | StoreError::Conflict(_)) => {
                     self.checkpoints.remove(&key);
-                    self.metrics.health().works(Part::Recommender, DELETE);
+                    self.works(Part::Recommender, DELETE);
                 }
                 Err(error) => {
-                    if self.metrics.health().failed(Part::Recommender, DELETE, &error) {
+                    if self.failed(Part::Recommender, DELETE, &error) {
                         tracing::warn!(target = %shown(&key), %error, "a checkpoint could not be deleted");
                     }
                 }
@@ -396,11 +406,11 @@ impl<S: Store> Shard<S> {
             self.metrics.recommender_skipped(outcome_of(word), count);
         }
         let Some(failure) = scan.failures.first() else {
-            self.metrics.health().works(Part::UsageSource, SCAN);
+            self.works(Part::UsageSource, SCAN);
             return;
         };
         self.metrics.recommender_source_failure();
-        if self.metrics.health().failed(Part::UsageSource, SCAN, failure.to_string()) {
+        if self.failed(Part::UsageSource, SCAN, failure.to_string()) {
             tracing::warn!(
                 scope = failure.scope,
                 error = failure.message,
@@ -453,7 +463,7 @@ impl<S: Store> Shard<S> {
             failures += usize::from(self.note(done));
         }
         if tried && failures == 0 {
-            self.metrics.health().works(Part::Recommender, WRITE);
+            self.works(Part::Recommender, WRITE);
         }
     }
 
@@ -481,7 +491,7 @@ impl<S: Store> Shard<S> {
             tracing::debug!(%target, %error, "a recommendation was changed or deleted meanwhile");
             return false;
         }
-        if self.metrics.health().failed(Part::Recommender, WRITE, &error) {
+        if self.failed(Part::Recommender, WRITE, &error) {
             tracing::warn!(%target, %error, "a recommendation could not be written; trying again at the next scan");
         }
         true
@@ -521,14 +531,14 @@ impl<S: Store> Shard<S> {
                 }
                 StoreError::Refused(_) | StoreError::Forbidden(_) | StoreError::Unavailable(_) => {
                     failed = true;
-                    if self.metrics.health().failed(Part::Recommender, CHECKPOINT, &error) {
+                    if self.failed(Part::Recommender, CHECKPOINT, &error) {
                         tracing::warn!(%target, %error, "a checkpoint could not be written; trying again at the next scan");
                     }
                 }
             }
         }
         if tried && !failed {
-            self.metrics.health().works(Part::Recommender, CHECKPOINT);
+            self.works(Part::Recommender, CHECKPOINT);
         }
         if superseded { Err(Superseded) } else { Ok(()) }
     }

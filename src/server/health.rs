@@ -99,6 +99,9 @@ impl Readiness {
     }
 
     /// Adds a condition that is asked at each probe. The check must be quick and must not block.
+    ///
+    /// It does not count for `/startupz`: what may lapse at any time, as a certificate does, may also come late, and a
+    /// restart, by the kubelet's patience with the start, would bring it no sooner.
     pub fn check(
         &self,
         name: impl Into<String>,
@@ -116,15 +119,15 @@ impl Readiness {
     /// The names of the conditions that do not hold, with the reason. Empty when ready.
     #[must_use]
     pub fn missing(&self) -> Vec<(String, String)> {
-        let mut missing: Vec<_> = self
-            .conditions()
-            .into_iter()
-            .filter_map(|(name, state)| match state {
-                ConditionState::Missing(why) => Some((name, why)),
-                ConditionState::Ready | ConditionState::Degraded(_) => None,
-            })
-            .collect();
-        if missing.is_empty() {
+        let mut missing = Vec::new();
+        let mut started = true;
+        for entry in self.entries() {
+            if let ConditionState::Missing(why) = entry.state() {
+                started &= matches!(entry.source, Source::Asked(_));
+                missing.push((entry.name.clone(), why));
+            }
+        }
+        if started {
             self.0.started.store(true, Ordering::Relaxed);
         }
         if self.0.shutdown.is_draining() {
@@ -151,7 +154,7 @@ impl Readiness {
         self.0.broken.get().map(String::as_str)
     }
 
-    /// Whether all conditions held at the same time at least once.
+    /// Whether all conditions but those that are asked at each probe held at the same time at least once.
     #[must_use]
     pub fn has_started(&self) -> bool {
         let _ = self.missing();
@@ -161,9 +164,12 @@ impl Readiness {
     /// Every condition as it is now, in the order in which they were added.
     #[must_use]
     pub fn conditions(&self) -> Vec<(String, ConditionState)> {
-        // Cloned out so that no check runs under the lock.
-        let entries = self.0.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        entries.iter().map(|entry| (entry.name.clone(), entry.state())).collect()
+        self.entries().iter().map(|entry| (entry.name.clone(), entry.state())).collect()
+    }
+
+    /// Cloned out so that no check runs under the lock.
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One line per condition: `[+]` holds, `[~]` degraded, `[-]` missing.
@@ -250,15 +256,16 @@ mod tests {
         let shutdown = Shutdown::new();
         let readiness = Readiness::new(shutdown.clone());
         let snapshots = readiness.condition("snapshots");
-        let expired = Arc::new(AtomicBool::new(false));
+        let expired = Arc::new(AtomicBool::new(true));
         let flag = Arc::clone(&expired);
         readiness.check("certificate", move || {
             if flag.load(Ordering::Relaxed) { Err("expired".to_owned()) } else { Ok(()) }
         });
 
-        assert_eq!(readiness.missing(), [("snapshots".to_owned(), "not there yet".to_owned())]);
         assert!(!readiness.has_started());
         snapshots.degraded("CRD ElasticQuotaTree is absent");
+        assert!(readiness.has_started() && !readiness.is_ready(), "a start waits for no certificate");
+        expired.store(false, Ordering::Relaxed);
         assert!(readiness.is_ready());
         assert!(readiness.report().1.contains("[~] snapshots: degraded: CRD ElasticQuotaTree is absent"));
 

@@ -13,6 +13,9 @@ use crate::recommender::store::StoreError;
 
 /// How long the same failure is not said again.
 const REPEAT: Duration = Duration::from_secs(300);
+/// What did not fail again for this long is not a problem any more, though it was not seen to work: it may be long until
+/// it is tried again. docs/api.md names it.
+const FORGOTTEN: Duration = Duration::from_secs(15 * 60);
 /// How many things of a part may fail at a time, for this to know each of them.
 const MOST: usize = 32;
 
@@ -65,6 +68,14 @@ pub(super) struct Problem {
     pub(super) forbidden: bool,
     pub(super) since: Timestamp,
     said: Instant,
+    /// When it failed last; `None`: it is not tried again by itself, and thus goes on failing.
+    last: Option<Instant>,
+}
+
+impl Problem {
+    fn goes_on(&self, now: Instant) -> bool {
+        self.last.is_none_or(|last| now.saturating_duration_since(last) < FORGOTTEN)
+    }
 }
 
 /// A lease of a part, as it was seen last.
@@ -79,8 +90,8 @@ pub struct LeaseSeen {
 /// What is known of one part.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// By what was tried.
-    pub(super) problems: BTreeMap<String, Problem>,
+    /// By what was tried, and by which of several that try the same.
+    pub(super) problems: BTreeMap<(String, u64), Problem>,
     pub(super) last_error: Option<(String, Timestamp)>,
     /// When it had what it goes by, for parts that get it again and again.
     pub(super) fresh: Option<Instant>,
@@ -88,6 +99,11 @@ pub(super) struct Known {
     pub(super) not_after: BTreeMap<String, i64>,
     /// By shard.
     pub(super) leases: BTreeMap<u32, LeaseSeen>,
+}
+
+/// What is given to [`Health::one_failed`] by a shard.
+pub(crate) fn of_shard(shard: u32) -> u64 {
+    u64::from(shard) + 1
 }
 
 /// What fails now, and what was wrong last, by part. Clones share it.
@@ -100,25 +116,46 @@ impl Health {
     }
 
     pub(super) fn known(&self) -> BTreeMap<Part, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let now = Instant::now();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for known in all.values_mut() {
+            known.problems.retain(|_, problem| problem.goes_on(now));
+        }
+        all.clone()
     }
 
     /// `what` of a part failed. Whether this is to be said in the log: it is news, or was not said for some minutes.
+    /// It counts until [`works`](Self::works) says otherwise, or until it did not fail again for 15 minutes.
     pub fn failed(&self, part: Part, what: &str, failure: impl Into<Failure>) -> bool {
-        let Failure { message, forbidden } = failure.into();
+        self.note_failure(part, what, 0, failure.into(), true)
+    }
+
+    /// The same of one of several that do `what`, each of which fails and works by itself.
+    pub fn one_failed(&self, part: Part, what: &str, one: u64, failure: impl Into<Failure>) -> bool {
+        self.note_failure(part, what, one, failure.into(), true)
+    }
+
+    /// The same of what is not tried again by itself: it counts until it works.
+    pub fn failed_for_good(&self, part: Part, what: &str, failure: impl Into<Failure>) -> bool {
+        self.note_failure(part, what, 0, failure.into(), false)
+    }
+
+    fn note_failure(&self, part: Part, what: &str, one: u64, failure: Failure, tries_again: bool) -> bool {
+        let Failure { message, forbidden } = failure;
         let (now, at) = (Instant::now(), Timestamp::now());
+        let last = tries_again.then_some(now);
         self.with(part, |known| {
             known.last_error = Some((message.clone(), at));
-            if let Some(problem) = known.problems.get_mut(what) {
+            let key = (what.to_owned(), one);
+            if let Some(problem) = known.problems.get_mut(&key).filter(|problem| problem.goes_on(now)) {
                 // Of many objects the same is wrong, each with its own name: the call is what fails.
                 let is_news = problem.forbidden != forbidden || now.duration_since(problem.said) >= REPEAT;
                 problem.said = if is_news { now } else { problem.said };
-                (problem.message, problem.forbidden) = (message, forbidden);
+                (problem.message, problem.forbidden, problem.last) = (message, forbidden, last);
                 return is_news;
             }
-            if known.problems.len() < MOST {
-                let problem = Problem { message, forbidden, since: at, said: now };
-                known.problems.insert(what.to_owned(), problem);
+            if known.problems.len() < MOST || known.problems.contains_key(&key) {
+                known.problems.insert(key, Problem { message, forbidden, since: at, said: now, last });
             }
             true
         })
@@ -126,7 +163,12 @@ impl Health {
 
     /// `what` of a part works. Whether it did not before.
     pub fn works(&self, part: Part, what: &str) -> bool {
-        self.with(part, |known| known.problems.remove(what).is_some())
+        self.one_works(part, what, 0)
+    }
+
+    /// The same of one of several that do `what`.
+    pub fn one_works(&self, part: Part, what: &str, one: u64) -> bool {
+        self.with(part, |known| known.problems.remove(&(what.to_owned(), one)).is_some())
     }
 
     /// What came of it: [`failed`](Self::failed) or [`works`](Self::works). Whether a failure is to be said.
@@ -160,17 +202,22 @@ impl Health {
         self.with(part, |known| known.leases.insert(shard, LeaseSeen { holder: holder.to_owned(), ours }));
     }
 
-    /// This replica no longer leads a shard. If it leads none: what failed for it may work for the next one.
+    /// This replica no longer leads a shard: what failed for it there may work for the next one. If it leads none, that
+    /// is true of everything.
     pub fn no_longer_leads(&self, part: Part, shard: u32) {
         let leads = self.with(part, |known| {
             known.leases.entry(shard).and_modify(|lease| lease.ours = false);
             known.leases.values().any(|lease| lease.ours)
         });
-        for led in part.led_with().iter().filter(|_| !leads) {
+        for led in part.led_with() {
             self.with(*led, |known| {
-                // That a lease cannot be read is wrong also for who does not lead.
-                known.problems.retain(|what, _| what.starts_with("lease "));
-                known.fresh = None;
+                known.problems.retain(|(what, one), _| {
+                    // That a lease cannot be read is wrong also for who does not lead.
+                    what.starts_with("lease ") || (leads && *one != of_shard(shard))
+                });
+                if !leads {
+                    known.fresh = None;
+                }
             });
         }
     }
@@ -224,6 +271,47 @@ mod tests {
             health.failed(Part::Events, &index.to_string(), "down");
         }
         assert_eq!(health.known()[&Part::Events].problems.len(), MOST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_fail_again_is_forgotten() {
+        let health = Health::default();
+        let almost = FORGOTTEN - Duration::from_secs(1);
+        health.failed(Part::Balance, "evict", "no answer");
+        health.failed(Part::Balance, "write", "no answer");
+        health.failed_for_good(Part::Configuration, "reload", "line 3");
+        tokio::time::advance(almost).await;
+        health.failed(Part::Balance, "write", "no answer");
+        let problems = |part: Part| -> Vec<String> {
+            health.known()[&part].problems.keys().map(|(what, _)| what.clone()).collect()
+        };
+        assert_eq!(problems(Part::Balance), ["evict", "write"], "not yet");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(problems(Part::Balance), ["write"], "the other one failed again");
+        tokio::time::advance(FORGOTTEN * 10).await;
+        assert_eq!(problems(Part::Configuration), ["reload"], "nobody tries it again");
+        assert_eq!(health.counts()[4], (Part::Configuration, [0, 1]));
+        assert!(problems(Part::Balance).is_empty() && health.known()[&Part::Balance].last_error.is_some());
+        assert!(health.failed(Part::Balance, "evict", "no answer"), "news again");
+    }
+
+    #[test]
+    fn one_of_several_does_not_speak_for_the_others() {
+        let health = Health::default();
+        let lost = |shard| health.one_failed(Part::Recommender, "write", of_shard(shard), "no");
+        lost(0);
+        lost(1);
+        health.one_works(Part::Recommender, "write", of_shard(1));
+        health.works(Part::Recommender, "write");
+        let ones = || -> Vec<u64> {
+            health.known()[&Part::Recommender].problems.keys().map(|(_, one)| *one).collect()
+        };
+        assert_eq!(ones(), [of_shard(0)]);
+        lost(1);
+        health.lease(Part::Recommender, 0, "a", true);
+        health.lease(Part::Recommender, 1, "a", true);
+        health.no_longer_leads(Part::Recommender, 1);
+        assert_eq!(ones(), [of_shard(0)], "shard 1 is led elsewhere");
     }
 
     #[test]

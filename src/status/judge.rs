@@ -1,5 +1,6 @@
 //! From what is known of a part to how it is. Nothing here reads a clock or asks anybody.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,6 +22,8 @@ pub(super) struct Facts {
     pub(super) degraded: Vec<String>,
     /// The part that must be led for this one to do anything here.
     pub(super) led_by: Option<Part>,
+    /// How many shards that part has; zero counts as one.
+    pub(super) shards: u32,
     /// The age of what it goes by, if it has any.
     pub(super) age: Option<Duration>,
     /// What it goes by must not be older; given only where there must be something.
@@ -32,7 +35,7 @@ pub(super) fn judge(
     part: Part,
     facts: Facts,
     known: &Known,
-    leases: Option<&[LeaseSeen]>,
+    leases: Option<&BTreeMap<u32, LeaseSeen>>,
     now: Timestamp,
 ) -> PartStatus {
     let mut status = PartStatus::new(part, State::Off);
@@ -42,14 +45,18 @@ pub(super) fn judge(
     status.last_error =
         known.last_error.as_ref().map(|(message, at)| LastError { message: message.clone(), at: text(*at) });
     status.age_seconds = facts.age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0);
+    status.shards = Some(facts.shards).filter(|shards| leases.is_some() && *shards > 1);
     let holders = leases.map(holders);
     status.holder = holders.clone().filter(|holders| !holders.is_empty());
-    let leads = leases.is_none_or(|leases| leases.iter().any(|lease| lease.ours));
+    let leads = leases.is_none_or(|leases| leases.values().any(|lease| lease.ours));
 
     let (mut failed, mut degraded) = (facts.failed, facts.degraded);
     let mut unknown = Vec::new();
-    for (what, problem) in &known.problems {
-        degraded.push(format!("{what}: {}", problem.message));
+    for ((what, _), problem) in &known.problems {
+        let text = format!("{what}: {}", problem.message);
+        if !degraded.contains(&text) {
+            degraded.push(text);
+        }
     }
     status.since = known.problems.values().map(|problem| problem.since).min().map(text);
     if let Some(soonest) = known.not_after.values().min() {
@@ -75,11 +82,18 @@ pub(super) fn judge(
             Some(_) => {}
         }
     }
-    if let Some(holders) = &holders
-        && holders.is_empty()
+    if let Some(leases) = leases
         && degraded.is_empty()
     {
-        unknown.push("nobody holds its lease yet".to_owned());
+        let shards = facts.shards.max(1);
+        let is_held = |shard: &u32| leases.get(shard).is_some_and(|lease| !lease.holder.is_empty());
+        let free: Vec<String> =
+            (0..shards).filter(|shard| !is_held(shard)).map(|shard| shard.to_string()).collect();
+        if shards == 1 && !free.is_empty() {
+            unknown.push("nobody holds its lease yet".to_owned());
+        } else if !free.is_empty() {
+            unknown.push(format!("nobody holds the lease of shard {} of {shards} yet", free.join(", ")));
+        }
     }
     (status.state, status.why) = if !failed.is_empty() {
         (State::Failed, [failed, degraded].concat())
@@ -96,9 +110,9 @@ pub(super) fn judge(
 }
 
 /// Those who hold leases, each once.
-fn holders(leases: &[LeaseSeen]) -> String {
+fn holders(leases: &BTreeMap<u32, LeaseSeen>) -> String {
     let mut names: Vec<&str> =
-        leases.iter().map(|lease| &*lease.holder).filter(|name| !name.is_empty()).collect();
+        leases.values().map(|lease| &*lease.holder).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
@@ -118,8 +132,17 @@ mod tests {
         Facts { enabled: true, ..Facts::default() }
     }
 
-    fn seen(holder: &str, ours: bool) -> Vec<LeaseSeen> {
-        vec![LeaseSeen { holder: holder.to_owned(), ours }]
+    type Leases = BTreeMap<u32, LeaseSeen>;
+
+    fn seen(holder: &str, ours: bool) -> Leases {
+        [(0, LeaseSeen { holder: holder.to_owned(), ours })].into()
+    }
+
+    /// Of shards, each with who holds it; ours is "a".
+    fn sharded(holders: &[&str]) -> Leases {
+        let seen =
+            holders.iter().map(|holder| LeaseSeen { holder: (*holder).to_owned(), ours: *holder == "a" });
+        (0..).zip(seen).collect()
     }
 
     #[test]
@@ -134,6 +157,7 @@ mod tests {
         let fine = Known::default();
         let seconds = Duration::from_secs;
         let aged = |age: Option<u64>| Facts { age: age.map(seconds), maximum_age: Some(seconds(60)), ..on() };
+        let of_3 = || Facts { shards: 3, ..on() };
         let ending = |at: i64| Known { not_after: [("admission".to_owned(), at)].into(), ..Known::default() };
         let now = Timestamp::from_second(1_000_000).unwrap();
         for (rule, facts, known, leases, state, why) in [
@@ -148,11 +172,29 @@ mod tests {
                 State::Degraded,
                 "is missing",
             ),
-            ("the lease cannot be read", on(), &failing, Some(vec![]), State::Degraded, "is missing"),
+            ("the lease cannot be read", on(), &failing, Some(Leases::new()), State::Degraded, "is missing"),
             ("leads", on(), &fine, Some(seen("a", true)), State::Healthy, ""),
             ("another leads", on(), &fine, Some(seen("b", false)), State::NotLeader, ""),
             ("nobody leads", on(), &fine, Some(seen("", false)), State::Unknown, "nobody holds"),
-            ("no lease was seen", on(), &fine, Some(vec![]), State::Unknown, "nobody holds"),
+            ("no lease was seen", on(), &fine, Some(Leases::new()), State::Unknown, "nobody holds"),
+            ("all shards are led", of_3(), &fine, Some(sharded(&["a", "b", "b"])), State::Healthy, ""),
+            ("all elsewhere", of_3(), &fine, Some(sharded(&["b", "b", "c"])), State::NotLeader, ""),
+            (
+                "a shard is free",
+                of_3(),
+                &fine,
+                Some(sharded(&["a", "", "b"])),
+                State::Unknown,
+                "the lease of shard 1 of 3",
+            ),
+            (
+                "shards that were not seen",
+                of_3(),
+                &fine,
+                Some(sharded(&["a"])),
+                State::Unknown,
+                "the lease of shard 1, 2 of 3",
+            ),
             ("nothing yet", aged(None), &fine, None, State::Unknown, "nothing was read yet"),
             ("fresh", aged(Some(60)), &fine, None, State::Healthy, ""),
             ("old", aged(Some(61)), &fine, None, State::Degraded, "61 s old, older than 60 s"),
@@ -183,7 +225,7 @@ mod tests {
                 "dead",
             ),
         ] {
-            let status = judge(Part::Recommender, facts, known, leases.as_deref(), now);
+            let status = judge(Part::Recommender, facts, known, leases.as_ref(), now);
             assert_eq!(status.state, state, "{rule}: {status:?}");
             let said = status.why.join("\n");
             assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{rule}: {said}");

@@ -9,6 +9,7 @@ mod judge;
 mod model;
 mod sources;
 
+pub(crate) use self::health::of_shard;
 pub use self::health::{Failure, Health, LeaseSeen};
 pub use self::model::{LastError, Part, PartStatus, State, Status};
 pub use self::sources::StatusSources;

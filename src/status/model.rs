@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// A part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -113,7 +115,7 @@ impl fmt::Display for Part {
 }
 
 /// How something is. The order is from good to bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
     /// It is not wanted.
     Off,
@@ -121,7 +123,7 @@ pub enum State {
     NotLeader,
     /// It works.
     Healthy,
-    /// Nobody knows: it has not been tried, or cannot be asked. That is not healthy.
+    /// Nobody knows: it has not been tried, or cannot be asked. That is not healthy. So are states of newer servers.
     Unknown,
     /// It works with something missing.
     Degraded,
@@ -151,6 +153,14 @@ impl State {
     /// not count. Of nothing, nothing is known.
     pub fn sum(states: impl IntoIterator<Item = Self>) -> Self {
         states.into_iter().max().map_or(Self::Unknown, |worst| worst.max(Self::Healthy))
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let all = [Self::Off, Self::NotLeader, Self::Healthy, Self::Degraded, Self::Failed];
+        Ok(all.into_iter().find(|state| state.word() == word).unwrap_or(Self::Unknown))
     }
 }
 
@@ -193,6 +203,9 @@ pub struct PartStatus {
     /// Who holds its lease, as this replica saw it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// How many shards it has, each with a lease of its own, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
     /// What went wrong last; it may work again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
@@ -209,6 +222,7 @@ impl PartStatus {
             age_seconds: None,
             not_after: None,
             holder: None,
+            shards: None,
             last_error: None,
         }
     }
@@ -228,8 +242,16 @@ pub struct Status {
     pub ready: bool,
     /// The worst of the parts.
     pub state: State,
-    /// Every part, also those that are off.
+    /// Every part, also those that are off; of a newer server those that are known here.
+    #[serde(deserialize_with = "known_parts")]
     pub parts: Vec<PartStatus>,
+}
+
+fn known_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartStatus>, D::Error> {
+    let parts = Vec::<Value>::deserialize(deserializer)?;
+    let is_known = |part: &Value| part.get("name").is_none_or(|name| Part::deserialize(name).is_ok());
+    let known = parts.into_iter().filter(is_known);
+    known.map(|part| serde_json::from_value(part).map_err(D::Error::custom)).collect()
 }
 
 #[cfg(test)]

@@ -70,9 +70,8 @@ impl StatusSources {
             .map(|part| {
                 let known_of = |part: &Part| known.get(part).unwrap_or(&nothing);
                 let facts = self.facts(*part, conditions.remove(part).unwrap_or_default(), known_of(part));
-                let leases: Option<Vec<_>> =
-                    facts.led_by.map(|led| known_of(&led).leases.values().cloned().collect());
-                judge(*part, facts, known_of(part), leases.as_deref(), now)
+                let leases = facts.led_by.map(|led| &known_of(&led).leases);
+                judge(*part, facts, known_of(part), leases, now)
             })
             .collect();
         Status {
@@ -121,7 +120,8 @@ impl StatusSources {
             }
             _ => (known.fresh.map(|at| at.elapsed()), None),
         };
-        Facts { enabled, led_by, age, maximum_age, ..conditions }
+        let shards = if led_by == Some(Part::Recommender) { config.recommender.shards } else { 1 };
+        Facts { enabled, led_by, shards, age, maximum_age, ..conditions }
     }
 }
 

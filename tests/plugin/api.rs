@@ -20,6 +20,8 @@ struct State {
     answers: BTreeMap<String, Value>,
     /// Paths that have one of these in them are refused.
     forbidden: Vec<String>,
+    /// Nobody is let in.
+    expired: bool,
     /// What a pod answers on its loopback.
     pods: BTreeMap<String, String>,
 }
@@ -70,6 +72,10 @@ impl Api {
 
     pub(crate) fn allow_all(&self) {
         self.state.lock().unwrap().forbidden.clear();
+    }
+
+    pub(crate) fn expire(&self) {
+        self.state.lock().unwrap().expired = true;
     }
 
     pub(crate) fn pod_says(&self, pod: &str, body: &Value) {
@@ -139,7 +145,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     }
     let mut taken = vec![0; head.len()];
     stream.read_exact(&mut taken).unwrap();
-    let answer = if is_forbidden {
+    let answer = if state.lock().unwrap().expired {
+        (401, status(401, "Unauthorized", "Unauthorized"))
+    } else if is_forbidden {
         (403, status(403, "Forbidden", &format!("{path} is forbidden")))
     } else if let Some(answer) = state.lock().unwrap().answers.get(&path) {
         (200, answer.clone())

@@ -8,7 +8,13 @@ use serde_json::{Value, json};
 use crate::api::Api;
 
 const OWN: &str = "/api/v1/namespaces/plimsoll-system";
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/plimsoll";
+const QUOTA: [&str; 2] = [
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/plimsoll-quota",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/plimsoll-quota",
+];
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/plimsoll";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CA: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
 fn pod(name: &str, ready: &str) -> Value {
@@ -31,10 +37,18 @@ fn replica(name: &str, recommender: &str, why: &[&str]) -> Value {
         "parts": [
             {"name": "admission", "state": "Healthy"},
             {"name": "certificates", "state": "Healthy", "notAfter": "2027-01-01T00:00:00Z"},
+            {"name": "certificate-authority", "state": if recommender == "NotLeader" { "NotLeader" } else { "Healthy" }, "holder": "p-1_0a"},
             {"name": "recommender", "state": recommender, "holder": "p-1_0a", "why": why},
             {"name": "extender", "state": "Off"},
         ],
     })
+}
+
+/// Where a definition of ours is, and it.
+fn definitions() -> Vec<(String, Value)> {
+    let all = plimsoll::crd::definitions().unwrap();
+    let path = |one: &Value| format!("{CRDS}/{}", one["metadata"]["name"].as_str().unwrap());
+    all.into_iter().map(|one| (path(&one), one)).collect()
 }
 
 /// A cluster in which all is well.
@@ -46,14 +60,21 @@ fn healthy() -> Api {
     );
     api.list(&format!("{OWN}/pods"), &[pod("p-1", "True"), pod("p-2", "True")]);
     api.put(WEBHOOKS, webhook(CA));
+    api.put(VALIDATING, webhook(CA));
     api.put(&format!("{OWN}/secrets/plimsoll-ca"), json!({"data": {"ca.crt": STANDARD.encode(CA)}}));
+    for (path, definition) in definitions() {
+        api.put(&path, definition);
+    }
     let now = Timestamp::now().to_string();
     api.list(
         "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases",
-        &[json!({
-            "metadata": {"name": "plimsoll-recommender"},
-            "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": now},
-        })],
+        &[
+            json!({
+                "metadata": {"name": "plimsoll-recommender"},
+                "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": now},
+            }),
+            json!({"metadata": {"name": "plimsoll-quota"}, "spec": {"holderIdentity": ""}}),
+        ],
     );
     api.list(
         "/apis/plimsoll.dev/v1alpha1/overcommitprofiles",
@@ -84,6 +105,7 @@ fn all_is_well() {
     assert_eq!(lines[0], ["PART", "STATE", "DETAILS"]);
     for expected in [
         vec!["installation", "Healthy", "2 of 2 replicas ready"],
+        vec!["crds", "Healthy", "5 as this program has them"],
         vec!["quota tree", "Off", "not installed"],
         vec!["autoscalers", "Healthy", "1 of 1 converted"],
         vec!["replicas", "Healthy", "2 of 2 answer"],
@@ -100,7 +122,7 @@ fn all_is_well() {
 #[test]
 fn what_is_wrong_is_told() {
     type Break = fn(&Api);
-    let rows: [(&str, Break, &str, &str, &str); 12] = [
+    let rows: [(&str, Break, &str, &str, &str); 15] = [
         (
             "not installed",
             |api| api.remove("/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll"),
@@ -130,16 +152,73 @@ fn what_is_wrong_is_told() {
             },
             "mutating webhook",
             "Failed",
-            "none of the certificates",
+            "caBundle does not have ca.crt of the Secret plimsoll-ca",
+        ),
+        (
+            "no validating webhook",
+            |api| api.remove(VALIDATING),
+            "validating webhook",
+            "Degraded",
+            "nobody checks profiles",
+        ),
+        (
+            "an authority that was not made yet",
+            |api| api.put(&format!("{OWN}/secrets/plimsoll-ca"), json!({"type": "Opaque"})),
+            "mutating webhook",
+            "Unknown",
+            "has no certificate in ca.crt yet",
+        ),
+        (
+            "no webhook of quotas, which are on",
+            |api| {
+                let mut replica = replica("p-1", "Healthy", &[]);
+                let parts = replica["parts"].as_array_mut().unwrap();
+                parts.push(json!({"name": "quota-ledger", "state": "Healthy"}));
+                api.pod_says("p-1", &replica);
+                api.put(QUOTA[0], webhook(CA));
+            },
+            "quota validating webhook",
+            "Failed",
+            "no pod is held to its quota",
+        ),
+        (
+            "a CRD of an older version",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+                schema["properties"]["spec"]["properties"].as_object_mut().unwrap().remove("priority");
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "where spec.priority is missing or different",
+        ),
+        (
+            "another version of the API only",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                crd["spec"]["versions"][0]["name"] = json!("v1alpha0");
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "version v1alpha1 is missing in the cluster",
+        ),
+        (
+            "a CRD that is missing",
+            |api| api.remove(&definitions().remove(1).0),
+            "crds",
+            "Degraded",
+            "recommendations.plimsoll.dev: it is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
         ),
         (
             "a lease that is not renewed",
             |api| {
-                api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})]);
+                api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[json!({"metadata": {"name": "plimsoll-recommender"}, "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})]);
             },
             "leases",
             "Degraded",
-            "plimsoll-hpa was not renewed by p-1_0a",
+            "plimsoll-recommender was not renewed by p-1_0a",
         ),
         (
             "a profile that is not used",
@@ -219,6 +298,14 @@ fn what_may_not_be_read_is_unknown_with_the_right() {
             "mutating webhook",
             "get on mutatingwebhookconfigurations.admissionregistration.k8s.io",
         ),
+        ("/customresourcedefinitions/", "crds", "get on customresourcedefinitions.apiextensions.k8s.io"),
+        ("/secrets/", "mutating webhook", "get on secrets"),
+        ("/secrets/", "validating webhook", "get on secrets"),
+        (
+            "/validatingwebhookconfigurations/plimsoll",
+            "validating webhook",
+            "get on validatingwebhookconfigurations",
+        ),
         ("/leases", "leases", "list on leases.coordination.k8s.io"),
         ("/overcommitprofiles", "profiles", "list on overcommitprofiles.plimsoll.dev"),
         ("/elasticquotatrees", "quota tree", "list on elasticquotatrees.scheduling.sigs.k8s.io"),
@@ -238,9 +325,7 @@ fn what_may_not_be_read_is_unknown_with_the_right() {
         assert!(row["problems"].to_string().contains(right), "{path}: {row}");
     }
     api.allow_all();
-    assert_eq!(api.run("status").code, 0, "secrets need not be read");
-    api.forbid("/secrets/");
-    assert_eq!(api.run("status").code, 0, "secrets need not be read");
+    assert_eq!(api.run("status").code, 0, "with all rights");
 }
 
 #[test]
@@ -248,7 +333,7 @@ fn waits_until_all_is_well() {
     let api = healthy();
     api.put(WEBHOOKS, webhook(""));
     assert_eq!(api.run("status --wait=1s").code, 1, "not within a second");
-    let waiting = api.command("status --wait=30s").spawn().unwrap();
+    let waiting = api.command("status --wait=9000000000000d").spawn().unwrap();
     api.put(WEBHOOKS, webhook(CA));
     let ended = waiting.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
@@ -262,6 +347,16 @@ fn a_cluster_that_does_not_answer() {
     assert_eq!(run.code, 3, "{run:?}");
     assert!(run.err.contains("cannot be asked"), "{run:?}");
     assert_eq!(api.run("status --server nonsense").code, 2);
+}
+
+#[test]
+fn credentials_that_are_not_accepted() {
+    let api = healthy();
+    api.expire();
+    let run = api.run("status");
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.err.contains("the credentials are not accepted") && !run.err.contains("grant"), "{run:?}");
+    assert!(!run.err.contains("right"), "{run:?}");
 }
 
 #[test]

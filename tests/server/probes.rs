@@ -68,6 +68,23 @@ async fn readiness_follows_conditions_and_fails_first_when_draining() {
     within(probes).await.unwrap();
 }
 
+/// A first certificate may need longer than the kubelet is patient with a start, and a restart brings it no sooner.
+#[tokio::test]
+async fn a_start_does_not_wait_for_a_certificate() {
+    let shutdown = Shutdown::new();
+    let readiness = Readiness::new(shutdown.clone());
+    let snapshots = readiness.condition("snapshots");
+    readiness.check("certificate", || Err("there is no certificate yet".to_owned()));
+    let probes = Probes::with(readiness, shutdown).await;
+    assert_eq!(get(probes.address, "/startupz").await.0, 503, "the rest is waited for");
+    snapshots.ready();
+    assert_eq!(get(probes.address, "/startupz").await.0, 200);
+    let (status, text) = get(probes.address, "/readyz").await;
+    assert_eq!(status, 503, "nobody is sent here without one");
+    assert!(text.contains("[-] certificate: there is no certificate yet"), "{text}");
+    probes.shutdown.finish();
+}
+
 struct Probes {
     address: SocketAddr,
     shutdown: Shutdown,
@@ -75,10 +92,15 @@ struct Probes {
 
 impl Probes {
     async fn start() -> Self {
+        let shutdown = Shutdown::new();
+        Self::with(Readiness::new(shutdown.clone()), shutdown).await
+    }
+
+    async fn with(readiness: Readiness, shutdown: Shutdown) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let (address, shutdown) = (listener.local_addr().unwrap(), Shutdown::new());
+        let address = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new("test"));
-        tokio::spawn(health::serve(listener, Readiness::new(shutdown.clone()), metrics, shutdown.clone()));
+        tokio::spawn(health::serve(listener, readiness, metrics, shutdown.clone()));
         Self { address, shutdown }
     }
 }

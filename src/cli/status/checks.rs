@@ -6,10 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::unknown;
+use super::replicas::On;
 use super::report::Row;
+use super::trust::Trust;
 use crate::cli::access::Read;
-use crate::cli::server::{is_ready, name};
-use crate::status::State;
+use crate::cli::server::{has_ended, is_ready, name};
+use crate::cluster::lease_name;
+use crate::status::{Part, State};
 
 /// A recommendation that is older than this was not renewed for long.
 const OLD: SignedDuration = SignedDuration::from_hours(1);
@@ -52,7 +55,7 @@ pub(super) fn installation(deployment: &Read<Value>, pods: &Read<Vec<Value>>, ow
     }
     match pods {
         Read::Found(pods) => {
-            for pod in pods.iter().filter(|pod| !is_ready(pod)) {
+            for pod in pods.iter().filter(|pod| !has_ended(pod) && !is_ready(pod)) {
                 let why = items(pod, "/status/containerStatuses")
                     .iter()
                     .map(|status| text(status, "/state/waiting/reason"))
@@ -70,34 +73,28 @@ pub(super) fn installation(deployment: &Read<Value>, pods: &Read<Vec<Value>>, ow
     }
 }
 
-/// The certificates of a Secret that others should trust, as PEM.
-pub(super) fn authority(secret: &Value) -> Vec<String> {
-    ["ca.crt", "tls.crt"]
-        .iter()
-        .filter_map(|key| secret.get("data")?.get(*key)?.as_str())
-        .filter_map(|text| String::from_utf8(STANDARD.decode(text).ok()?).ok())
-        .filter(|text| !text.trim().is_empty())
-        .collect()
-}
+/// What it means that a webhook configuration is not there; `None` where none is asked for.
+pub(super) type Missing = Option<(State, &'static str)>;
 
 /// Whether the API server can call us. Without the mutating one nothing is lowered.
-pub(super) fn webhook(part: &str, found: &Read<Value>, authorities: &[String], needed: bool) -> Row {
-    let object = match found {
-        Read::Found(object) => object,
-        Read::Absent if needed => {
-            return Row::new(part, State::Failed, "").with(
-                State::Failed,
-                "there is no webhook configuration, so that no pod is changed; apply the manifests or the chart again",
+pub(super) fn webhook(part: &str, found: &Read<Value>, trust: &Trust, missing: Missing) -> Row {
+    let object = match (found, missing) {
+        (Read::Found(object), _) => object,
+        (Read::Absent, Some((state, then))) => {
+            let what = format!(
+                "there is no webhook configuration, so that {then}; apply the manifests or the chart again"
             );
+            return Row::new(part, state, "").with(state, what);
         }
-        Read::Absent => return Row::new(part, State::Off, "not installed"),
-        Read::Unknown(why) => return unknown(part, why),
+        (Read::Absent, None) => return Row::new(part, State::Off, "not installed"),
+        (Read::Unknown(why), _) => return unknown(part, why),
     };
     let webhooks = items(object, "/webhooks");
     let mut row = Row::new(part, State::Healthy, format!("{} webhooks", webhooks.len()));
     if webhooks.is_empty() {
         return row.with(State::Failed, "it has no webhooks");
     }
+    let mut not_known = None;
     for webhook in webhooks {
         let who = text(webhook, "/name");
         let bundle = STANDARD.decode(text(webhook, "/clientConfig/caBundle")).unwrap_or_default();
@@ -110,41 +107,34 @@ pub(super) fn webhook(part: &str, found: &Read<Value>, authorities: &[String], n
             );
         } else if !bundle.contains("BEGIN CERTIFICATE") {
             row = row.with(State::Failed, format!("{who}: caBundle is no PEM certificate"));
-        } else if !authorities.is_empty() && !is_trusted(&bundle, authorities) {
-            row = row.with(
-                State::Failed,
-                format!("{who}: caBundle has none of the certificates of the Secrets plimsoll-ca and plimsoll-tls, so that \
-                         calls fail; see docs/certificates.md"),
-            );
+        } else {
+            match trust.judge(&bundle) {
+                Ok(None) => {}
+                Ok(Some(why)) => row = row.with(State::Failed, format!("{who}: {why}")),
+                Err(why) => not_known = Some(why),
+            }
         }
     }
-    row
+    not_known.into_iter().fold(row, |row, why| row.with(State::Unknown, why))
 }
 
-/// Whether a bundle has one of the certificates.
-fn is_trusted(bundle: &str, authorities: &[String]) -> bool {
-    let trusted = certificates(bundle);
-    authorities.iter().flat_map(|authority| certificates(authority)).any(|one| trusted.contains(&one))
-}
-
-/// The certificates of a PEM text, without what may differ in how they are written.
-fn certificates(pem: &str) -> Vec<String> {
-    pem.split("-----BEGIN CERTIFICATE-----")
-        .skip(1)
-        .filter_map(|rest| rest.split("-----END").next())
-        .map(|body| body.split_whitespace().collect())
-        .collect()
-}
-
-/// Whether those who lead go on renewing.
-pub(super) fn leases(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
+/// Whether those who lead go on renewing. What is left of parts that are off, or of other numbers of shards, means
+/// nothing.
+pub(super) fn leases(found: &Read<Vec<Value>>, on: Option<&On>, now: Timestamp) -> Row {
     const PART: &str = "leases";
     let leases = match found {
         Read::Found(leases) => leases,
         Read::Absent => return Row::new(PART, State::Off, "none"),
         Read::Unknown(why) => return unknown(PART, why),
     };
-    let ours = leases.iter().filter(|lease| name(lease).starts_with("plimsoll-"));
+    let Some(on) = on else {
+        return unknown(
+            PART,
+            "which of them should be held is not known: no replica says which parts are on",
+        );
+    };
+    let wanted = wanted_leases(on);
+    let ours = leases.iter().filter(|lease| wanted.iter().any(|wanted| wanted == name(lease)));
     let mut row = Row::new(PART, State::Healthy, "");
     let mut held = Vec::new();
     for lease in ours {
@@ -177,6 +167,15 @@ pub(super) fn leases(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
     row
 }
 
+/// The names of the leases that parts which are on go by.
+fn wanted_leases(on: &On) -> Vec<String> {
+    ["certs", "recommender", "hpa", "quota", "balance"]
+        .into_iter()
+        .filter_map(|name| Some((name, on.shards(Part::of_lease(name)?)?)))
+        .flat_map(|(name, shards)| (0..shards).map(move |shard| lease_name(name, shards, shard)))
+        .collect()
+}
+
 /// Whether profiles can be used.
 pub(super) fn profiles(found: &Read<Vec<Value>>) -> Row {
     const PART: &str = "profiles";
@@ -185,7 +184,7 @@ pub(super) fn profiles(found: &Read<Vec<Value>>) -> Row {
         Read::Absent => {
             return Row::new(PART, State::Failed, "").with(
                 State::Failed,
-                "the CRD overcommitprofiles.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply -f -`",
+                "the CRD overcommitprofiles.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
             );
         }
         Read::Unknown(why) => return unknown(PART, why),
@@ -284,14 +283,16 @@ pub(super) fn autoscalers(found: &Read<Vec<Value>>) -> Row {
 }
 
 /// How fresh the freshest recommendation is.
-pub(super) fn recommendations(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
+pub(super) fn recommendations(found: &Read<Vec<Value>>, on: Option<&On>, now: Timestamp) -> Row {
     const PART: &str = "recommendations";
+    let is_on = on.map(|on| on.is(Part::Recommender));
     let all = match found {
         Read::Found(all) => all,
+        Read::Absent if is_on == Some(false) => return Row::new(PART, State::Off, "not installed"),
         Read::Absent => {
             return Row::new(PART, State::Degraded, "").with(
                 State::Degraded,
-                "the CRD recommendations.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply -f -`",
+                "the CRD recommendations.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
             );
         }
         Read::Unknown(why) => return unknown(PART, why),
@@ -299,6 +300,11 @@ pub(super) fn recommendations(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
     let samples = all.iter().flat_map(|one| items(one, "/status/containers"));
     let newest = samples.filter_map(|one| text(one, "/lastSample").parse::<Timestamp>().ok()).max();
     let count = all.len();
+    match is_on {
+        Some(true) => {}
+        Some(false) => return Row::new(PART, State::Off, format!("{count}, the recommender is off")),
+        None => return unknown(PART, "no replica says whether the recommender is on"),
+    }
     match newest.map(|newest| now.duration_since(newest)) {
         None => Row::new(PART, State::Off, format!("{count}, none of them of usage yet")),
         Some(age) if age > OLD => Row::new(PART, State::Healthy, format!("{count}")).with(
@@ -310,6 +316,118 @@ pub(super) fn recommendations(found: &Read<Vec<Value>>, now: Timestamp) -> Row {
         ),
         Some(age) => {
             Row::new(PART, State::Healthy, format!("{count}, the freshest {} s old", age.as_secs().max(0)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: &str = "2026-03-02T10:00:00Z";
+    const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+
+    fn on(parts: &[(Part, u32)]) -> On {
+        parts.iter().copied().collect()
+    }
+
+    #[test]
+    fn leases_of_what_is_on() {
+        let lease = |name: &str, holder: &str, renewed: &str| {
+            json!({"metadata": {"name": name},
+                   "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}})
+        };
+        let recommender = on(&[(Part::Recommender, 1), (Part::Admission, 1)]);
+        let sharded = on(&[(Part::Recommender, 2)]);
+        let held = lease("plimsoll-recommender", "a", NOW);
+        let shards = [lease("plimsoll-recommender-0", "a", NOW), lease("plimsoll-recommender-1", "b", NOW)];
+        for (rule, on, leases, state) in [
+            ("held", Some(&recommender), vec![held.clone()], State::Healthy),
+            ("given up", Some(&recommender), vec![lease("plimsoll-recommender", "", NOW)], State::Degraded),
+            ("old", Some(&recommender), vec![lease("plimsoll-recommender", "a", LONG_AGO)], State::Degraded),
+            (
+                "of a part that is off",
+                Some(&recommender),
+                vec![
+                    held.clone(),
+                    lease("plimsoll-quota", "", LONG_AGO),
+                    lease("plimsoll-hpa", "a", LONG_AGO),
+                ],
+                State::Healthy,
+            ),
+            (
+                "of shards that were",
+                Some(&recommender),
+                vec![held.clone(), lease("plimsoll-recommender-3", "a", LONG_AGO)],
+                State::Healthy,
+            ),
+            (
+                "of before there were shards",
+                Some(&sharded),
+                [&shards[..], &[lease("plimsoll-recommender", "", LONG_AGO)]].concat(),
+                State::Healthy,
+            ),
+            (
+                "a shard that is not held",
+                Some(&sharded),
+                vec![shards[0].clone(), lease("plimsoll-recommender-1", "", NOW)],
+                State::Degraded,
+            ),
+            ("nothing is led", Some(&on(&[])), vec![held.clone()], State::Off),
+            ("nobody says", None, vec![held], State::Unknown),
+        ] {
+            let row = leases_row(leases, on);
+            assert_eq!(row.state, state, "{rule}: {row:?}");
+        }
+    }
+
+    fn leases_row(found: Vec<Value>, on: Option<&On>) -> Row {
+        leases(&Read::Found(found), on, NOW.parse().unwrap())
+    }
+
+    #[test]
+    fn recommendations_of_a_recommender_that_is_on() {
+        let of =
+            |sample: &str| Read::Found(vec![json!({"status": {"containers": [{"lastSample": sample}]}})]);
+        let (with, without) = (on(&[(Part::Recommender, 1)]), on(&[(Part::Admission, 1)]));
+        for (rule, found, on, state) in [
+            ("fresh", of(NOW), Some(&with), State::Healthy),
+            ("old", of(LONG_AGO), Some(&with), State::Degraded),
+            ("old, but off", of(LONG_AGO), Some(&without), State::Off),
+            ("no CRD", Read::Absent, Some(&with), State::Degraded),
+            ("no CRD, but off", Read::Absent, Some(&without), State::Off),
+            ("nobody says", of(LONG_AGO), None, State::Unknown),
+        ] {
+            let row = recommendations(&found, on, NOW.parse().unwrap());
+            assert_eq!(row.state, state, "{rule}: {row:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_count() {
+        let deployment = Read::Found(json!({"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}));
+        let pod = |phase: &str, deleted: bool, ready: &str| {
+            let mut pod = json!({
+                "metadata": {"name": "p"},
+                "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
+            });
+            if deleted {
+                pod["metadata"]["deletionTimestamp"] = NOW.into();
+            }
+            pod
+        };
+        for (rule, pod, state) in [
+            ("ready", pod("Running", false, "True"), State::Healthy),
+            ("not ready", pod("Running", false, "False"), State::Degraded),
+            ("waits", pod("Pending", false, "False"), State::Degraded),
+            ("evicted", pod("Failed", false, "False"), State::Healthy),
+            ("done", pod("Succeeded", false, "False"), State::Healthy),
+            ("goes", pod("Running", true, "True"), State::Healthy),
+        ] {
+            let row = installation(&deployment, &Read::Found(vec![pod]), "own");
+            assert_eq!(row.state, state, "{rule}: {row:?}");
         }
     }
 }

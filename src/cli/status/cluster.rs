@@ -5,12 +5,14 @@ use kube::Client;
 use serde_json::Value;
 
 use super::checks;
-use super::replicas::{self, PATH, Said};
+use super::definitions;
+use super::replicas::{self, On, PATH, Said};
 use super::report::{Report, Row};
+use super::trust::Trust;
 use crate::cli::access::{Kind, Read, get, list};
 use crate::cli::{CliError, server};
 use crate::config::Config;
-use crate::status::{State, Status};
+use crate::status::{Part, State, Status};
 
 const DEPLOYMENTS: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
 const MUTATING: Kind = Kind::new(
@@ -32,9 +34,6 @@ const TREES: Kind = Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuota
 const APISERVICES: Kind = Kind::new("apiregistration.k8s.io", "v1", "APIService", "apiservices");
 const AUTOSCALERS: Kind =
     Kind::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers");
-const SECRETS: Kind = Kind::new("", "v1", "Secret", "secrets");
-/// Where the authority is, whoever made it.
-const AUTHORITIES: [&str; 2] = ["plimsoll-ca", "plimsoll-tls"];
 /// Our name in everything that has one of its own.
 const NAME: &str = "plimsoll";
 
@@ -51,44 +50,70 @@ pub(super) async fn look(client: &Client, config: &Config) -> Result<Report, Cli
     {
         return Err(anyhow::anyhow!("the cluster cannot be asked: {why}").into());
     }
-    let mut rows = vec![checks::installation(&deployment, &pods, own)];
-    let authorities = authorities(client, own).await;
-    let mutating = get(client, MUTATING, None, NAME).await;
-    rows.push(checks::webhook("mutating webhook", &mutating, &authorities, true));
-    let validating = get(client, VALIDATING, None, &config.quota.webhook_name).await;
-    rows.push(checks::webhook("validating webhook", &validating, &authorities, false));
-    let now = Timestamp::now();
-    rows.push(checks::leases(&list(client, LEASES, Some(own)).await, now));
-    rows.push(checks::profiles(&list(client, PROFILES, None).await));
-    rows.push(checks::trees(&list(client, TREES, None).await));
-    rows.push(checks::apiservices(&list(client, APISERVICES, None).await, own));
-    rows.push(checks::autoscalers(&list(client, AUTOSCALERS, None).await));
-    rows.push(checks::recommendations(&list(client, RECOMMENDATIONS, None).await, now));
     let said = match &pods {
         Read::Found(pods) => ask(client, config, pods).await,
         Read::Absent => Vec::new(),
         Read::Unknown(why) => vec![("the replicas".to_owned(), Err(why.clone()))],
     };
-    rows.extend(replicas::rows(&said));
+    let on = On::of(&said);
+    let on = on.as_ref();
+    let mut rows = vec![checks::installation(&deployment, &pods, own)];
+    rows.extend(webhooks(client, config, &deployment, on).await);
+    rows.push(definitions::row(client).await);
+    let now = Timestamp::now();
+    rows.push(checks::leases(&list(client, LEASES, Some(own)).await, on, now));
+    rows.push(checks::profiles(&list(client, PROFILES, None).await));
+    rows.push(checks::trees(&list(client, TREES, None).await));
+    rows.push(checks::apiservices(&list(client, APISERVICES, None).await, own));
+    rows.push(checks::autoscalers(&list(client, AUTOSCALERS, None).await));
+    rows.push(checks::recommendations(&list(client, RECOMMENDATIONS, None).await, on, now));
+    rows.extend(replicas::rows(&said, false));
     Ok(Report::new(rows, said.into_iter().filter_map(|(_, status)| status.ok()).collect()))
 }
 
-/// The certificates that webhooks should trust, as PEM; of Secrets that may be read.
-async fn authorities(client: &Client, own: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for name in AUTHORITIES {
-        if let Read::Found(secret) = get(client, SECRETS, Some(own), name).await {
-            found.extend(checks::authority(&secret));
-        }
+/// The webhook configurations: our own, and those of quotas.
+async fn webhooks(client: &Client, config: &Config, deployment: &Read<Value>, on: Option<&On>) -> Vec<Row> {
+    let trust = Trust::read(client, config, deployment, on).await;
+    let with_quota = on.is_some_and(|on| on.is(Part::QuotaLedger));
+    let quota = config.quota.webhook_name.as_str();
+    let mut rows = Vec::new();
+    for (part, kind, name, needed, state, then) in [
+        ("mutating webhook", MUTATING, NAME, true, State::Failed, "no pod is changed"),
+        (
+            "validating webhook",
+            VALIDATING,
+            NAME,
+            true,
+            State::Degraded,
+            "nobody checks profiles before they are stored",
+        ),
+        (
+            "quota mutating webhook",
+            MUTATING,
+            quota,
+            with_quota,
+            State::Degraded,
+            "no pod is put on the nodes of its flavors",
+        ),
+        (
+            "quota validating webhook",
+            VALIDATING,
+            quota,
+            with_quota,
+            State::Failed,
+            "no pod is held to its quota",
+        ),
+    ] {
+        let found = get(client, kind, None, name).await;
+        rows.push(checks::webhook(part, &found, &trust, needed.then_some((state, then))));
     }
-    found
+    rows
 }
 
 /// Asks each replica that runs.
 async fn ask(client: &Client, config: &Config, pods: &[Value]) -> Vec<Said> {
     let running = |pod: &&Value| {
-        pod.pointer("/status/phase").and_then(Value::as_str) == Some("Running")
-            && pod.pointer("/metadata/deletionTimestamp").is_none()
+        pod.pointer("/status/phase").and_then(Value::as_str) == Some("Running") && !server::has_ended(pod)
     };
     let asked = pods.iter().filter(running).map(|pod| async {
         let name = server::name(pod);

@@ -50,6 +50,16 @@ impl Report {
         Self { state: State::sum(parts.iter().map(|row| row.state)), parts, replicas }
     }
 
+    /// What is wrong, in one line; the first of the worst.
+    pub(super) fn first_problem(&self) -> String {
+        let worst = self.parts.iter().filter(|row| row.state == self.state);
+        let mut told = worst.map(|row| match row.problems.first() {
+            Some(problem) => format!("{}: {problem}", row.part),
+            None => format!("{} is {}", row.part, row.state.word()),
+        });
+        told.next().unwrap_or_else(|| self.state.word().to_owned())
+    }
+
     pub(super) fn write(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let mut lines = table(["PART", "STATE", "DETAILS"]);
         for Row { part, state, details, .. } in &self.parts {

@@ -21,6 +21,7 @@ use crate::status::Part;
 
 /// What may fail, as it is told.
 const READ: &str = "read the usage of containers";
+const WEIGHTS: &str = "read learnt weights";
 
 /// How often it is looked whether pods are known.
 const PODS_POLL: Duration = Duration::from_millis(50);
@@ -29,7 +30,7 @@ const LOAD_WAIT: Duration = Duration::from_secs(5);
 /// Pauses between attempts to read checkpoints.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often it is attempted.
+/// How often it is attempted while it fails for another reason than a right.
 const ATTEMPTS: u32 = 10;
 
 /// Weights by workload.
@@ -148,23 +149,31 @@ impl Learner {
     }
 }
 
-/// The weights in all checkpoints; nothing where there are no checkpoints, or they may not be read.
+/// The weights in all checkpoints; nothing where there are no checkpoints. Waits for the right to read them.
 async fn read(client: Client, metrics: Arc<Metrics>) -> Stored {
     // Nothing is written.
     let health = metrics.health().clone();
     let checkpoints = Checkpoints::new(client, Arc::new(Limiter::new(1)), metrics);
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    for _ in 0..ATTEMPTS {
+    let mut failures = 0;
+    while failures < ATTEMPTS {
         let mut stored = Stored::new();
-        match checkpoints.list(&mut |object| stored.extend(stored::read(&object))).await {
+        let listed = checkpoints.list(&mut |object| stored.extend(stored::read(&object))).await;
+        if matches!(listed, Ok(()) | Err(WriteError::NotInstalled { .. } | WriteError::NotFound { .. })) {
+            health.works(Part::PlacementLoad, WEIGHTS);
+        }
+        match listed {
             Ok(()) => return stored,
             Err(WriteError::NotInstalled { .. } | WriteError::NotFound { .. }) => return Stored::new(),
+            // The right may be given any time, and what was learnt until then stays.
             Err(error @ WriteError::Forbidden { .. }) => {
-                health.failed(Part::PlacementLoad, "read learnt weights", &error);
-                tracing::warn!(%error, "weights that were learnt before cannot be read; they are learnt anew");
-                return Stored::new();
+                if health.failed(Part::PlacementLoad, WEIGHTS, &error) {
+                    tracing::warn!(%error, "weights that were learnt before cannot be read; trying again");
+                }
+                sleep(LONGEST_PAUSE).await;
             }
             Err(error) => {
+                failures += 1;
                 tracing::debug!(%error, "weights that were learnt before cannot be read; trying again");
                 sleep(backoff.pause()).await;
             }

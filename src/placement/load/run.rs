@@ -62,7 +62,7 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
     let client = match connected {
         Ok(client) => client,
         Err(error) => {
-            metrics.health().failed(Part::PlacementLoad, "set up", error.to_string());
+            metrics.health().failed_for_good(Part::PlacementLoad, "set up", error.to_string());
             tracing::error!(%error, "the load of nodes cannot be read: there is no way to the API server");
             cancelled.cancelled().await;
             return;
@@ -72,7 +72,7 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
     let (source, usage) = match made {
         Ok(made) => made,
         Err(error) => {
-            metrics.health().failed(Part::PlacementLoad, "set up", error.to_string());
+            metrics.health().failed_for_good(Part::PlacementLoad, "set up", error.to_string());
             tracing::error!(%error, "the load of nodes cannot be read; correct placement.load.prometheus");
             cancelled.cancelled().await;
             return;

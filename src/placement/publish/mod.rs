@@ -76,6 +76,8 @@ pub async fn publish(
 
 /// What may fail, as it is told.
 const WRITE: &str = "write load classes to nodes";
+/// The same of single nodes.
+const ONE: &str = "write a load class to each node";
 
 struct Publisher {
     calls: Calls,
@@ -85,6 +87,8 @@ struct Publisher {
 
 impl Publisher {
     async fn write(&self, patches: Vec<Patch>, rounds: &mut Rounds) {
+        let health = self.metrics.health();
+        let mut refused = false;
         for patch in patches {
             self.limiter.turn().await;
             let result = self.calls.patch(&patch.node, &patch.metadata).await;
@@ -92,7 +96,7 @@ impl Publisher {
             let name = &patch.node.name;
             match result {
                 Ok(()) => {
-                    self.metrics.health().works(Part::Balance, WRITE);
+                    health.works(Part::Balance, WRITE);
                     rounds.written(patch);
                 }
                 // It is gone, or another one by now: the next round knows.
@@ -100,16 +104,23 @@ impl Publisher {
                     tracing::debug!(%error, node = name, "a node was not written");
                 }
                 Err(error @ WriteError::Refused { .. }) => {
-                    tracing::warn!(%error, node = name, "a node was not written");
+                    refused = true;
+                    if health.failed(Part::Balance, ONE, &error) {
+                        tracing::warn!(%error, node = name, "a node was not written; the next round tries again");
+                    }
                 }
                 // The same would happen to all others; the next round tries again.
                 Err(error) => {
-                    if self.metrics.health().failed(Part::Balance, WRITE, &error) {
+                    if health.failed(Part::Balance, WRITE, &error) {
                         tracing::warn!(%error, node = name, "nodes are not written for now; the next round tries again");
                     }
                     return;
                 }
             }
+        }
+        // Who was refused is tried in every round.
+        if !refused {
+            health.works(Part::Balance, ONE);
         }
     }
 
