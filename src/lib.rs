@@ -31,4 +31,5 @@ pub mod survey;
 pub mod telemetry;
 pub mod template;
 pub mod usage;
+mod visible;
 pub mod yaml;

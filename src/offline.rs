@@ -75,6 +75,24 @@ impl Offline {
         offline
     }
 
+    /// Takes a pod in as a list has it, without its type. Nothing is kept of it but what quota counts.
+    pub(crate) fn put_pod(&mut self, mut pod: Value) {
+        if let Some(members) = pod.as_object_mut() {
+            members.insert("apiVersion".to_owned(), "v1".into());
+            members.insert("kind".to_owned(), "Pod".into());
+        }
+        match read_manifest(&pod) {
+            Ok(Some(fact)) => {
+                self.objects.put(fact);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                self.unreadable.push(format!("Pod {name}: {error}"));
+            }
+        }
+    }
+
     /// Takes an object in; one that is there already gives way, as in a cluster to which both are applied.
     fn add(&mut self, fact: Fact, manifest: Value, origin: &str, places: &mut BTreeMap<FactKey, String>) {
         if let Fact::BrokenProfile { name, problems } = &fact {

@@ -35,11 +35,17 @@ struct Visit {
 
 impl Visit {
     fn begin() -> Self {
+        Self::to(|_| {})
+    }
+
+    /// The same of a server of which something is otherwise.
+    fn to(change: fn(&mut plimsoll::api::Sources)) -> Self {
         let runtime = Runtime::new().unwrap();
         let address = runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let sources = world::sources(320).await;
+            let mut sources = world::sources(320).await;
+            change(&mut sources);
             tokio::spawn(plimsoll::api::serve(listener, sources, Shutdown::new()));
             address
         });
@@ -225,7 +231,7 @@ fn the_picture_of_the_readme() {
     if std::env::var_os("UPDATE_SCREENSHOTS").is_none() {
         return;
     }
-    let visit = Visit::begin();
+    let visit = Visit::to(|sources| sources.readiness = world::healthy());
     visit.browser.scheme("light");
     visit.browser.size(1280, 800);
     visit.open("/");

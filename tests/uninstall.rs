@@ -28,7 +28,6 @@ use serde_json::Value;
 struct Run {
     code: i32,
     out: String,
-    #[expect(dead_code, reason = "printed when a test fails")]
     err: String,
 }
 

@@ -253,7 +253,9 @@ impl Controller {
             }
             Evicted::Refused { message, may_not: true } => {
                 let told = Failure { message: message.clone(), forbidden: true };
-                self.parts.metrics.health().failed(Part::Balance, EVICT, told);
+                if self.parts.metrics.health().failed(Part::Balance, EVICT, told) {
+                    tracing::warn!(why = message, "evictions are not allowed");
+                }
                 Some(message)
             }
             Evicted::Failed(error) => Some(error.to_string()),
@@ -302,7 +304,9 @@ impl Controller {
             Evicted::Refused { message, may_not } => {
                 if may_not {
                     let told = Failure { message: message.clone(), forbidden: true };
-                    self.parts.metrics.health().failed(Part::Balance, EVICT, told);
+                    if self.parts.metrics.health().failed(Part::Balance, EVICT, told) {
+                        tracing::warn!(why = message, "evictions are not allowed");
+                    }
                 }
                 self.state.take_back(&goes.workload);
                 (Outcome::Refused, Some(message), Tried::Next)

@@ -18,6 +18,9 @@ use x509_parser::prelude::FromDer as _;
 
 /// Clients whose clocks are this far behind still accept a certificate.
 pub const SKEW: Duration = Duration::from_secs(60 * 60);
+/// An authority is valid from so long before it is made: by a clock that is days ahead it is still one that clients
+/// accept once the clock is mended.
+const BACKDATED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Why there is no authority, or no certificate from it. Says nothing of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,6 +136,18 @@ impl Root {
         now > self.not_after()
     }
 
+    /// Whether it is not yet at its beginning: it was made by a clock that was ahead, or this one is behind.
+    #[must_use]
+    pub fn begins_later(&self, now: Timestamp) -> bool {
+        now < self.not_before()
+    }
+
+    /// Whether clients accept it.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        !self.has_ended(now) && !self.begins_later(now)
+    }
+
     /// The SHA-256 of its DER, in hexadecimal: tells it from all others.
     #[must_use]
     pub fn fingerprint(&self) -> String {
@@ -194,8 +209,8 @@ impl PartialEq for Authority {
 impl Eq for Authority {}
 
 impl Authority {
-    /// Makes one: a new ECDSA key on P-256, and a certificate for it, valid from an hour before `now` for `lifetime`
-    /// from then on. Its name ends in a part of the key's hash, so that two of them are never taken for each other.
+    /// Makes one: a new ECDSA key on P-256, and a certificate for it, valid from a week before `now` until `lifetime`
+    /// after it. Its name ends in a part of the key's hash, so that two of them are never taken for each other.
     ///
     /// # Errors
     /// The clock is beyond what X.509 can say.
@@ -206,7 +221,7 @@ impl Authority {
         params.distinguished_name = named(&format!("{name} {}", hash.get(..8).unwrap_or_default()));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        set_validity(&mut params, now, later(now, lifetime)?)?;
+        set_validity(&mut params, now, BACKDATED, later(now, lifetime)?)?;
         let certificate = params.self_signed(&key)?;
         let root = Root::from_der(certificate.der())?;
         Ok(Self { issuer: Issuer::new(params, key), root })
@@ -265,7 +280,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, now, until.min(self.root.not_after()))?;
+        set_validity(&mut params, now, SKEW, until.min(self.root.not_after()))?;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -290,6 +305,7 @@ pub fn later(now: Timestamp, duration: Duration) -> Result<Timestamp, AuthorityE
 fn set_validity(
     params: &mut CertificateParams,
     now: Timestamp,
+    backdated: Duration,
     until: Timestamp,
 ) -> Result<(), AuthorityError> {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
@@ -301,8 +317,8 @@ fn set_validity(
             .map(|offset| epoch + offset)
             .ok_or(AuthorityError::Clock(now))
     };
-    let skew = i64::try_from(SKEW.as_secs()).unwrap_or(i64::MAX);
-    params.not_before = at(now.as_second().saturating_sub(skew))?;
+    let backdated = i64::try_from(backdated.as_secs()).unwrap_or(i64::MAX);
+    params.not_before = at(now.as_second().saturating_sub(backdated))?;
     params.not_after = at(until.as_second())?;
     Ok(())
 }
@@ -321,7 +337,7 @@ mod tests {
     fn an_authority_survives_being_kept() {
         let made = Authority::make("plimsoll CA", 24 * HOUR, now()).unwrap();
         assert_eq!(made.root().not_after(), later(now(), 24 * HOUR).unwrap());
-        assert_eq!(made.root().not_before(), now() - SKEW);
+        assert_eq!(made.root().not_before(), now() - BACKDATED);
         let kept = Authority::from_pem(&made.root().pem(), &made.key_pem()).unwrap();
         assert_eq!(kept, made);
         assert!(made.root().subject().starts_with("CN=plimsoll CA "), "{}", made.root().subject());
@@ -334,6 +350,7 @@ mod tests {
         let (_, leaf) = X509Certificate::from_der(&signed.certificate).unwrap();
         let (_, root) = X509Certificate::from_der(made.root().der()).unwrap();
         assert_eq!(leaf.issuer(), root.subject());
+        assert_eq!(leaf.validity().not_before.timestamp(), (now() - SKEW).as_second());
         assert!(!leaf.is_ca());
         let beyond = kept.issue(&names, now(), later(now(), 48 * HOUR).unwrap()).unwrap();
         let beyond = Root::from_der(&beyond.certificate).unwrap();

@@ -19,7 +19,7 @@ use crate::cluster::{Call, WriteError, send};
 /// The name of the webhook configurations that are always there.
 pub const WEBHOOKS: &str = "plimsoll";
 /// What the annotations begin with by which cert-manager is told to write a `caBundle`.
-const INJECTION: &str = "cert-manager.io/inject-";
+pub(crate) const INJECTION: &str = "cert-manager.io/inject-";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
@@ -154,7 +154,8 @@ impl Bundles {
     /// Writes an object that was read, if it says something else. Whether it was written.
     ///
     /// # Errors
-    /// [`WriteError::Conflict`] if it was changed since it was read.
+    /// [`WriteError::Conflict`] if it was changed since it was read; [`WriteError::Refused`] if the API server does not take
+    /// what is written.
     pub async fn publish(&self, seen: &Seen, wanted: &[Root]) -> Result<bool, WriteError> {
         let Some(operations) = patch_for(&seen.object, &self.service, wanted) else { return Ok(false) };
         let call = call("patch", &seen.target);
@@ -164,11 +165,23 @@ impl Bundles {
         let request = request(&seen.target).patch(&seen.target.name, &parameters, &Patch::<()>::Json(patch));
         match send(&self.client, call, request, CALL_TIMEOUT).await {
             Ok(_) => Ok(true),
-            // A test failed: somebody changed it since it was read.
-            Err(WriteError::Refused { what, code: 422, .. }) => Err(WriteError::Conflict { what }),
+            // Either a test failed, since somebody changed it, or what would come of it is not taken. The answer does
+            // not tell which; whether it was changed does.
+            Err(error @ WriteError::Refused { code: 422, .. }) => {
+                let now = self.get(&seen.target).await?;
+                if version(&now) == version(&seen.object) {
+                    return Err(error);
+                }
+                let WriteError::Refused { what, .. } = error else { return Err(error) };
+                Err(WriteError::Conflict { what })
+            }
             Err(error) => Err(error),
         }
     }
+}
+
+fn version(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/resourceVersion").and_then(Value::as_str)
 }
 
 fn request(target: &Target) -> Request {
@@ -183,7 +196,9 @@ fn call<'a>(verb: &'static str, target: &'a Target) -> Call<'a> {
 /// The paths of our entries in an object, and what stands before `caBundle` in each.
 fn entries<'a>(object: &'a Value, service: &Service) -> Vec<(String, &'a Value)> {
     if let Some(spec) = object.get("spec") {
-        let ours = service.is(spec.get("service"));
+        // Who is trusted blindly must have no caBundle.
+        let blindly = spec.get("insecureSkipTLSVerify").and_then(Value::as_bool) == Some(true);
+        let ours = service.is(spec.get("service")) && !blindly;
         return ours.then(|| ("/spec".to_owned(), spec)).into_iter().collect();
     }
     let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -320,6 +335,8 @@ mod tests {
             {"name": "a", "clientConfig": {"caBundle": "%", "service": {"namespace": "plimsoll-system", "name": "plimsoll"}}},
         ]});
         let api = json!({"spec": {"group": "metrics.k8s.io", "service": {"namespace": "plimsoll-system", "name": "plimsoll"}}});
+        let mut blind = api.clone();
+        blind["spec"]["insecureSkipTLSVerify"] = json!(true);
         let local = json!({"spec": {"group": "apps", "service": null}});
         for (rule, object, expected) in [
             ("theirs", theirs, BundleState::Absent),
@@ -327,6 +344,7 @@ mod tests {
             ("nonsense", json!({"webhooks": 5}), BundleState::Absent),
             ("cannot be read", garbage, BundleState::Holds(vec![vec![]])),
             ("an APIService of ours", api, BundleState::Holds(vec![vec![]])),
+            ("one that is trusted blindly", blind, BundleState::Absent),
             ("one of the API server itself", local, BundleState::Absent),
         ] {
             assert_eq!(state_of(&object, &service()), expected, "{rule}");

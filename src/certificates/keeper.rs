@@ -23,8 +23,10 @@ use crate::server::tls::Clock;
 const NAME: &str = "plimsoll CA";
 /// After a conflict it is looked again within this time.
 const SOON: Duration = Duration::from_secs(1);
-/// After a patch was refused it is tried again so much later.
+/// After a patch was refused it is tried again so much later, and no sooner than all others could be waited for.
 const AGAIN: Duration = Duration::from_secs(60);
+/// So many conflicts in a row are told: whoever only was faster is not so each time.
+const CONFLICTS: u32 = 5;
 
 /// What the leader needs.
 #[derive(Clone)]
@@ -97,6 +99,7 @@ pub async fn keep(parts: Parts, token: CancellationToken) {
         started: Instant::now(),
         said: None,
         refused: BTreeMap::new(),
+        conflicts: 0,
     };
     loop {
         let pause = tokio::select! {
@@ -121,12 +124,17 @@ struct Keeper {
     said: Option<String>,
     /// What may not be written, why, and since when.
     refused: BTreeMap<String, (String, Instant)>,
+    /// So many rounds in a row somebody else was faster.
+    conflicts: u32,
 }
 
 impl Keeper {
     /// Looks, and does one step. How long to wait before the next round.
     async fn round(&mut self) -> Duration {
-        let (pause, wrong) = match self.step().await {
+        let step = self.step().await;
+        let conflict = step.as_ref().is_err_and(RoundError::is_conflict);
+        self.conflicts = if conflict { self.conflicts.saturating_add(1) } else { 0 };
+        let (pause, wrong) = match step {
             Ok(Done::More) => return Duration::ZERO,
             Ok(Done::Idle { at_most, wrong }) => {
                 (at_most.map_or(self.parts.interval, |most| most.min(self.parts.interval)), wrong)
@@ -134,6 +142,9 @@ impl Keeper {
             Err(error) if error.is_conflict() => {
                 tracing::debug!(%error, "looking again");
                 self.steady.forget();
+                if self.conflicts >= CONFLICTS {
+                    self.say(Some(format!("{error}, again and again: somebody else keeps writing it")));
+                }
                 return chance(SOON);
             }
             Err(error) => {
@@ -166,7 +177,8 @@ impl Keeper {
         // In this order: a patch is about a state that was seen before the Secret was, so that it fails if another
         // leader has published since.
         let mut seen = self.parts.bundles.read().await;
-        self.refused.retain(|_, (_, since)| since.elapsed() < AGAIN);
+        let again = AGAIN.max(self.parts.timing.publish_for * 2);
+        self.refused.retain(|_, (_, since)| since.elapsed() < again);
         for seen in &mut seen {
             let held = match &seen.bundle.state {
                 BundleState::Holds(entries) => entries.concat(),
@@ -194,6 +206,14 @@ impl Keeper {
         );
         match plan::next(&view, &self.parts.timing) {
             Step::Make { keep, reason } => self.make(&found, &authorities, &keep, reason, rotate).await,
+            Step::Adopt(others) => {
+                self.write(RotationStep::Adopt, &found, &authorities.adopted(&others, now)).await?;
+                tracing::info!(
+                    others = others.len(),
+                    "a caBundle held authorities of another source; they stay trusted beside ours for a while"
+                );
+                Ok(Done::More)
+            }
             Step::Publish(wanted) => self.publish(&seen, &wanted).await,
             Step::Switch => {
                 self.write(RotationStep::Switch, &found, &authorities.switched(now)).await?;

@@ -119,7 +119,7 @@ impl Held {
         let holding = self.holding.load();
         // A clock that was set back says nothing of how long ago it was.
         let age = Duration::try_from(now.duration_since(holding.confirmed)).ok()?;
-        holding.authority.clone().filter(|authority| age <= self.longest && !authority.root().has_ended(now))
+        holding.authority.clone().filter(|authority| age <= self.longest && authority.root().is_valid(now))
     }
 
     /// Why nothing can be read; empty: it can.
@@ -213,6 +213,13 @@ impl Follower {
                 if root.has_ended(now) {
                     return Some(format!("the authority in Secret {name} ended at {}", root.not_after()));
                 }
+                if root.begins_later(now) {
+                    return Some(format!(
+                        "the authority in Secret {name} begins at {}, and it is {now} by this machine's clock; it is replaced \
+                         unless this clock is wrong",
+                        root.not_before()
+                    ));
+                }
                 self.held.confirm(authority, now);
                 None
             }
@@ -247,6 +254,9 @@ mod tests {
         held.confirm(authority, now + 3 * hour);
         assert_eq!(held.usable(now + 3 * hour), None, "it has ended");
         assert_eq!(held.why(), "");
+        let ahead = Authority::make("a", 100 * 24 * hour, now + 30 * 24 * hour).unwrap();
+        held.confirm(Arc::new(ahead), now);
+        assert_eq!(held.usable(now), None, "it was made by a clock that was ahead");
     }
 
     #[test]

@@ -22,6 +22,9 @@ use super::secret::{Authorities, Content};
 /// How long the very first authority is published before it is used. No call could succeed before, so that there is
 /// none to be careful of.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// So many times `publishFor` before the authority in force ends, the next one is put in force although somebody cannot
+/// be told of it: he fails at the end anyway, and the others shall not.
+const LAST_CALL: u32 = 3;
 /// So many former authorities are trusted at the same time; a further rotation waits.
 pub const MOST_PREVIOUS: usize = 4;
 
@@ -111,7 +114,7 @@ pub enum Reason {
     First,
     /// That in force ends soon.
     Ending,
-    /// That in force, or the next one, has ended.
+    /// That in force, or the next one, has ended, or begins only later.
     Ended,
     /// Somebody asked for it.
     Asked,
@@ -124,7 +127,7 @@ impl Reason {
         match self {
             Self::First => "there is none",
             Self::Ending => "the one in force ends soon",
-            Self::Ended => "the one that was there has ended",
+            Self::Ended => "the one that was there has ended, or begins only later by this clock",
             Self::Asked => "the annotation plimsoll.dev/rotate asks for it",
         }
     }
@@ -140,6 +143,9 @@ pub enum Step {
         /// Why.
         reason: Reason,
     },
+    /// These stay trusted too, and the Secret says so from now on: some `caBundle` held them and nothing of ours, so that
+    /// somebody may serve certificates from them.
+    Adopt(Vec<Root>),
     /// The `caBundle`s that hold something else are written.
     Publish(Vec<Root>),
     /// Nothing yet; why, and for how long at most. No time: until something changes.
@@ -184,19 +190,24 @@ fn why_make(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Opti
     let asked = view.rotate.is_some_and(|rotate| rotate != authorities.rotated);
     match (&authorities.current, &authorities.next) {
         // One that is on its way is finished first.
-        (_, Some(next)) => next.root().has_ended(view.now).then_some(Reason::Ended),
+        (_, Some(next)) => (!next.root().is_valid(view.now)).then_some(Reason::Ended),
         (None, None) => Some(Reason::First),
         (Some(current), None) => {
-            let left = current.root().not_after().duration_since(view.now);
-            if left.is_negative() {
+            // One that begins later was made by a clock that was ahead: nobody accepts what it signs.
+            if !current.root().is_valid(view.now) {
                 Some(Reason::Ended)
-            } else if left.unsigned_abs() < timing.margin() {
+            } else if left_of(current.root(), view.now) < timing.margin() {
                 Some(Reason::Ending)
             } else {
                 asked.then_some(Reason::Asked)
             }
         }
     }
+}
+
+/// How long it is valid yet.
+fn left_of(root: &Root, now: Timestamp) -> Duration {
+    root.not_after().duration_since(now).try_into().unwrap_or_default()
 }
 
 /// What the `caBundle`s hold, is not over, and stands in no Secret: a Secret that was emptied, or another source of
@@ -221,10 +232,31 @@ fn held_elsewhere<'a>(view: &View<'a>, authorities: &Authorities) -> Result<Vec<
     Ok(found)
 }
 
+/// What live roots stand in entries in which nothing is ours: another source wrote them, and its replicas may still
+/// serve. Beside one of ours they are what was dropped, or somebody's edit.
+fn of_another_source(view: &View<'_>, authorities: &Authorities) -> Vec<Root> {
+    let known = authorities.bundle();
+    let mut found: Vec<Root> = Vec::new();
+    for bundle in view.bundles {
+        let BundleState::Holds(entries) = &bundle.state else { continue };
+        for root in entries.iter().filter(|entry| !entry.iter().any(|root| known.contains(root))).flatten() {
+            if !root.has_ended(view.now) && !found.contains(root) {
+                found.push(root.clone());
+            }
+        }
+    }
+    found.truncate(MOST_PREVIOUS.saturating_sub(authorities.previous.len()));
+    found
+}
+
 /// What is done about the authorities that there are, if anything.
 fn keep(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<Step> {
     let wanted = authorities.bundle();
     if view.bundles.iter().any(|bundle| bundle.is_to_be_written(&wanted)) {
+        let others = of_another_source(view, authorities);
+        if !others.is_empty() {
+            return Some(Step::Adopt(others));
+        }
         return Some(Step::Publish(wanted));
     }
     if authorities.next.is_some() {
@@ -249,12 +281,19 @@ fn keep(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<S
 }
 
 fn on_the_way(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Step {
-    let in_use = authorities.current.as_ref().is_some_and(|current| !current.root().has_ended(view.now));
+    let current = authorities.current.as_ref().map(|current| current.root());
+    // One that begins later only by this clock may be in use.
+    let in_use = current.is_some_and(|current| !current.has_ended(view.now));
     let trusted_before = in_use || !authorities.previous.is_empty();
+    // Of that which works now nothing is given up while there is time to mend what is in the way.
+    let has_time = trusted_before
+        && current.is_none_or(|current| {
+            current.is_valid(view.now) && left_of(current, view.now) >= timing.publish_for * LAST_CALL
+        });
     let in_the_way = view.bundles.iter().find_map(|bundle| match &bundle.state {
         BundleState::Unknown(why) => Some(why),
-        // Where nothing works yet, what can be published is better than nothing.
-        BundleState::Closed(why, _) => Some(why).filter(|_| trusted_before),
+        // Where nothing works yet, or nothing will soon, what can be published is better than nothing.
+        BundleState::Closed(why, _) => Some(why).filter(|_| has_time),
         BundleState::Absent | BundleState::Holds(_) => None,
     });
     if let Some(why) = in_the_way {

@@ -6,7 +6,7 @@
 //! | `ca.crt`, `ca.key` | the authority that replicas sign with |
 //! | `next.crt`, `next.key` | the one that is being published, and that nobody signs with yet |
 //! | `previous.crt` | former ones that are still trusted; they sign no more, so that there are no keys |
-//! | `switched` | when `ca.crt` took the place of `previous.crt` |
+//! | `switched` | when `ca.crt` took the place of `previous.crt`, or another source's were added to these |
 //! | `rotated` | the value of the annotation by which a rotation was asked for last |
 //!
 //! Nothing is written over what is not understood: only an empty Secret, or one of ours that is whole.
@@ -88,7 +88,7 @@ pub struct Authorities {
     pub next: Option<Arc<Authority>>,
     /// Those that are still trusted, the newest first.
     pub previous: Vec<Root>,
-    /// When the current one was put in force.
+    /// When the last of `previous` came to be so: when the current one was put in force, as a rule.
     pub switched: Option<Timestamp>,
     /// What the annotation said at the last rotation.
     pub rotated: String,
@@ -146,6 +146,15 @@ impl Authorities {
             switched: Some(now),
             rotated: self.rotated.clone(),
         }
+    }
+
+    /// With those of another source, which are trusted as long as a former one would be from now on.
+    #[must_use]
+    pub fn adopted(&self, others: &[Root], now: Timestamp) -> Self {
+        let mut adopted = self.clone();
+        adopted.previous.extend_from_slice(others);
+        adopted.switched = Some(now);
+        adopted
     }
 
     /// Without the former authorities.

@@ -5,8 +5,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::context::Written;
 use super::values::Seconds;
 use super::{CliError, Context, Exit};
+use crate::visible::visible_lines;
+
+/// How often something small is read.
+const OFTEN: Duration = Duration::from_secs(2);
+/// How often all pods of a cluster are read.
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// Puts the cursor into the corner and clears what is below it.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
@@ -14,13 +21,14 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 /// Whether a command is repeated.
 #[derive(Debug, clap::Args)]
 pub(super) struct Again {
-    /// Show it again and again until Ctrl-C; not on a terminal, each time after a line ---
+    /// Show it again and again until Ctrl-C. Not on a terminal, tables and YAML are parted by a line ---, and JSON has a
+    /// line for each answer
     #[arg(short, long)]
     watch: bool,
 
-    /// How often, with --watch
-    #[arg(long, value_name = "DURATION", default_value = "2s", requires = "watch")]
-    interval: Seconds,
+    /// How often, with --watch; by default every 2 s, or every 30 s where all pods of the cluster are read
+    #[arg(long, value_name = "DURATION", requires = "watch")]
+    interval: Option<Seconds>,
 }
 
 impl Again {
@@ -28,23 +36,53 @@ impl Again {
     pub(super) fn run(
         &self,
         ctx: &mut Context<'_>,
+        once: impl FnMut(&mut Context<'_>) -> Result<Exit, CliError>,
+    ) -> Result<Exit, CliError> {
+        self.run_every(OFTEN, ctx, once)
+    }
+
+    /// The same of a command that reads all pods: what costs the API server more is done less often.
+    pub(super) fn run_seldom(
+        &self,
+        ctx: &mut Context<'_>,
+        once: impl FnMut(&mut Context<'_>) -> Result<Exit, CliError>,
+    ) -> Result<Exit, CliError> {
+        self.run_every(SELDOM, ctx, once)
+    }
+
+    fn run_every(
+        &self,
+        every: Duration,
+        ctx: &mut Context<'_>,
         mut once: impl FnMut(&mut Context<'_>) -> Result<Exit, CliError>,
     ) -> Result<Exit, CliError> {
         if !self.watch {
             return once(ctx);
         }
-        let pause = Duration::from_secs(u64::try_from(self.interval.0).unwrap_or(1).max(1));
+        let pause = self
+            .interval
+            .map_or(every, |interval| Duration::from_secs(u64::try_from(interval.0).unwrap_or(1).max(1)));
         end_with_interrupt()?;
         let mut is_first = true;
+        let mut form = None;
         loop {
             // Collected first: a screen that is empty while the cluster is asked flickers.
             let mut text = Vec::new();
-            let ended = once(&mut ctx.writing_to(&mut text));
-            if ctx.terminal {
-                let now = format!("{:.0}", Timestamp::now());
-                write!(ctx.out, "{CLEAR}every {} s, {now}\n\n", pause.as_secs())?;
-            } else if !is_first {
-                writeln!(ctx.out, "---")?;
+            let (ended, written) = {
+                let mut ctx = ctx.writing_to(&mut text);
+                ctx.repeated = true;
+                (once(&mut ctx), ctx.written)
+            };
+            form = written.or(form);
+            match form {
+                // A line for each answer needs nothing between.
+                Some(Written::Json) => {}
+                None if ctx.terminal => {
+                    let now = format!("{:.0}", Timestamp::now());
+                    write!(ctx.out, "{CLEAR}every {} s, {now}\n\n", pause.as_secs())?;
+                }
+                _ if is_first => {}
+                _ => writeln!(ctx.out, "---")?,
             }
             is_first = false;
             ctx.out.write_all(&text)?;
@@ -54,7 +92,11 @@ impl Again {
                 Err(error) if error.exit() == Exit::Usage => return Err(error),
                 Err(error) => {
                     ctx.out.flush()?;
-                    writeln!(std::io::stderr(), "error: {error}; trying again")?;
+                    writeln!(
+                        std::io::stderr(),
+                        "error: {}; trying again",
+                        visible_lines(&error.to_string())
+                    )?;
                 }
             }
             ctx.out.flush()?;

@@ -78,16 +78,26 @@ impl Calls {
         kind: Collection<'_>,
         labels: Option<&str>,
     ) -> Result<Vec<Value>, WriteError> {
+        self.pages(kind, labels, !kind.namespace.is_empty()).await
+    }
+
+    /// All objects of the cluster, with what they say.
+    pub(super) async fn list_whole(&self, kind: Collection<'_>) -> Result<Vec<Value>, WriteError> {
+        self.pages(kind, None, true).await
+    }
+
+    async fn pages(
+        &self,
+        kind: Collection<'_>,
+        labels: Option<&str>,
+        whole: bool,
+    ) -> Result<Vec<Value>, WriteError> {
         let mut page =
             ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE);
         let mut all = Vec::new();
         loop {
             let build = || {
-                if kind.namespace.is_empty() {
-                    kind.request().list_metadata(&page)
-                } else {
-                    kind.request().list(&page)
-                }
+                if whole { kind.request().list(&page) } else { kind.request().list_metadata(&page) }
             };
             let mut list = self.send(kind.call("list", ""), build).await?;
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {

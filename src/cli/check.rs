@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::calls::{Calls, Collection};
+use super::progress::{Progress, Unit};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples};
 use crate::cluster;
@@ -74,10 +75,14 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         let calls = Calls::new(client.map_err(|error| CliError::Usage(error.to_string()))?);
         let wait = Duration::from_secs(u64::try_from(args.wait.0).unwrap_or(0).min(31_536_000));
         let deadline = Instant::now() + wait;
+        let progress = Progress::new("waiting until it comes true", Unit::Objects);
         loop {
             let found = look(&calls, args.pods_of.as_deref()).await;
             if found.is_ok() || Instant::now() + PAUSE > deadline {
                 return Ok::<_, CliError>(found);
+            }
+            if let Err(problem) = &found {
+                progress.say(problem);
             }
             sleep(PAUSE).await;
         }

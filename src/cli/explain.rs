@@ -7,11 +7,11 @@ mod table;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use self::live::Live;
 use self::report::Report;
 use super::again::Again;
+use super::output::print;
 use super::{CliError, Context, Exit, examples};
 use crate::cluster;
 
@@ -20,7 +20,7 @@ pub(super) use self::table::write;
 /// Explain what happens to a workload, pod or autoscaler of a cluster, and why
 ///
 /// Reads the cluster that kubectl would, with its rights: the namespace, profiles, LimitRanges and recommendations. The
-/// decision is the one that the server would make about the next pod.
+/// decision is the one that the server would make about the next pod. What may not be listed is named, and left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "a Deployment: its profile, what was measured, and what a new pod will request" => "plimsoll explain workload web -n shop",
@@ -98,20 +98,15 @@ fn once(named: &Named, pod: bool, ctx: &mut Context<'_>) -> Result<Exit, CliErro
             .await
             .map_err(|error| CliError::Usage(error.to_string()))?;
         let namespace = named.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let live = Live::read(client, &namespace, &config).await?;
+        let mut live = Live::read(client, &namespace, &config).await?;
         let object = if pod { live.pod(&named.name).await? } else { live.workload(&named.name).await? };
         let pods = if pod { Vec::new() } else { live.pods_of(&object).await? };
         Ok::<_, CliError>(Report::new(&live, &object, &pods, Timestamp::now()))
     })?;
     match named.output {
         Form::Text => report.write(ctx.out)?,
-        Form::Json => writeln!(ctx.out, "{:#}", report.json())?,
-        Form::Yaml => {
-            let text = serde_saphyr::to_string::<Value>(&report.json());
-            let text = text
-                .map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
-            write!(ctx.out, "{text}")?;
-        }
+        Form::Json => print(&report.json(), false, ctx)?,
+        Form::Yaml => print(&report.json(), true, ctx)?,
     }
     Ok(Exit::Done)
 }

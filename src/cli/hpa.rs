@@ -83,6 +83,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
 
 /// Writes a table, indented.
 fn write_table(table: &comfy_table::Table, indent: &str, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let mut table = table.clone();
+    super::context::show_only(&mut table);
     for line in table.lines() {
         writeln!(ctx.out, "{indent}{}", line.trim_end())?;
     }

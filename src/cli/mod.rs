@@ -21,6 +21,7 @@ mod mutate;
 mod output;
 mod placement_world;
 mod profiles;
+mod progress;
 mod quota;
 mod recommend;
 mod review;
@@ -46,6 +47,7 @@ pub use error::{CliError, Exit};
 use output::Output;
 
 use crate::config::Flag;
+use crate::visible::visible_lines;
 
 /// The EXAMPLES section of a command's help: one line of a comment and one of a command for each pair.
 macro_rules! examples {
@@ -212,7 +214,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match ran {
         Ok(exit) => exit.into(),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "error: {}", error.to_string().replace('\n', "\nerror: "));
+            let _ = writeln!(
+                io::stderr(),
+                "error: {}",
+                visible_lines(&error.to_string()).replace('\n', "\nerror: ")
+            );
             error.exit().into()
         }
     }

@@ -4,7 +4,9 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
+use super::context::Written;
 use super::{CliError, Context};
+use crate::visible::{is_plain, visible_json};
 
 /// A buffered writer that remembers a closed pipe, as after `plimsoll ... | head`.
 ///
@@ -43,19 +45,28 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes an answer as JSON or YAML.
+/// Writes an answer as JSON or YAML. Nothing in its strings reaches a terminal as a control; what a string has of them
+/// is escaped, and means the same.
 pub(super) fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let not_written = |form: &str| format!("the result cannot be written as {form}");
+    ctx.written = Some(if as_yaml { Written::Yaml } else { Written::Json });
     if as_yaml {
         let text = serde_saphyr::to_string(answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
-        write!(ctx.out, "{text}")?;
-    } else {
-        let text = serde_json::to_string_pretty(answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as JSON"))?;
-        writeln!(ctx.out, "{text}")?;
+        let text = text.map_err(|error| anyhow::Error::new(error).context(not_written("YAML")))?;
+        // In YAML's plain strings nothing can be escaped; JSON is YAML too.
+        if is_plain(&text) {
+            write!(ctx.out, "{text}")?;
+            return Ok(());
+        }
     }
+    // A line for each answer is what programs read that are given one after another.
+    let text = if ctx.repeated && !as_yaml {
+        serde_json::to_string(answer)
+    } else {
+        serde_json::to_string_pretty(answer)
+    };
+    let text = text.map_err(|error| anyhow::Error::new(error).context(not_written("JSON")))?;
+    writeln!(ctx.out, "{}", visible_json(&text))?;
     Ok(())
 }
 
@@ -84,5 +95,26 @@ mod tests {
             assert!(output.flush().is_err());
             assert_eq!(output.is_closed(), closed, "{kind}");
         }
+    }
+    #[test]
+    fn strings_cannot_do_anything_and_mean_the_same() {
+        let answer = serde_json::json!({ "name": "web\u{202e}\x1b[2J\u{9b}\u{e0001}", "lines": "a\nb" });
+        for as_yaml in [false, true] {
+            let mut out = Vec::new();
+            print(&answer, as_yaml, &mut Context::new(&mut out, "plimsoll", None, Vec::new())).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(is_plain(&text), "{text:?}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), answer, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_of_many_answers_is_a_line() {
+        let mut out = Vec::new();
+        let mut ctx = Context::new(&mut out, "plimsoll", None, Vec::new());
+        ctx.repeated = true;
+        print(&serde_json::json!({ "a": [1, 2] }), false, &mut ctx).unwrap();
+        assert_eq!(ctx.written, Some(Written::Json));
+        assert_eq!(out, b"{\"a\":[1,2]}\n");
     }
 }

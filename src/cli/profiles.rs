@@ -8,11 +8,12 @@ use plimsoll_core::pod::Pruned;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::access::{Access, Kind, Read, list, list_with};
+use super::access::{Access, Kind, Read, list, list_with, told};
 use super::again::Again;
 use super::output::print;
 use super::{CliError, Context, Exit, examples, server, table};
 use crate::config::Config;
+use crate::survey::each_pod;
 
 const PROFILES: Kind = Kind::new("plimsoll.dev", "v1alpha1", "OvercommitProfile", "overcommitprofiles");
 const NAMESPACES: Kind = Kind::new("", "v1", "Namespace", "namespaces");
@@ -77,7 +78,7 @@ struct Answer {
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
-    args.again.run(ctx, |ctx| {
+    args.again.run_seldom(ctx, |ctx| {
         let answer = ctx.runtime()?.block_on(read(args, &config))?;
         match args.output {
             Form::Table => write(&answer, ctx)?,
@@ -150,12 +151,8 @@ async fn matched(
     objects: &mut Objects,
     notes: &mut Vec<String>,
 ) -> Option<BTreeMap<String, (BTreeSet<String>, usize)>> {
-    let mut pods = Vec::new();
-    for kind in [NAMESPACES, OWNERS[0], OWNERS[1], server::PODS] {
-        let is_pods = kind.plural == server::PODS.plural;
-        let found = list_with(client, kind, None, kube::core::params::ListParams::default(), !is_pods).await;
-        match found {
-            Read::Found(found) if is_pods => pods = found,
+    for kind in [NAMESPACES, OWNERS[0], OWNERS[1]] {
+        match list_with(client, kind, None, kube::core::params::ListParams::default(), true).await {
             Read::Found(found) => {
                 let facts = found.iter().filter_map(|object| read_manifest(object).ok().flatten());
                 facts.for_each(|fact| {
@@ -178,18 +175,25 @@ async fn matched(
         defaulted: None,
     };
     let mut matched: BTreeMap<String, (BTreeSet<String>, usize)> = BTreeMap::new();
-    for pod in &pods {
+    // One at a time: of a large cluster there are too many to be kept.
+    let mut count = |pod: Value| {
         let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         if matches!(text("/status/phase"), "Succeeded" | "Failed") {
-            continue;
+            return;
         }
         let namespace = text("/metadata/namespace");
-        let decision = decide(&Pruned::of(pod), namespace, &context);
+        let decision = decide(&Pruned::of(&pod), namespace, &context);
         if let Some(profile) = decision.answer.profile {
             let (namespaces, pods) = matched.entry(profile).or_default();
-            namespaces.insert(namespace.to_owned());
+            if !namespaces.contains(namespace) {
+                namespaces.insert(namespace.to_owned());
+            }
             *pods += 1;
         }
+    };
+    if let Err(error) = each_pod(client, None, &mut count).await {
+        notes.push(format!("what falls under profiles is not known: {}", told(&error)));
+        return None;
     }
     Some(matched)
 }

@@ -11,6 +11,7 @@ use plimsoll_core::resource::Resource;
 use plimsoll_core::usage::{Model, amount, nanos_of, request, timestamp_of};
 use serde::Serialize;
 
+use super::progress::{Progress, Unit};
 use super::{CliError, Context, Exit, examples, table};
 use crate::usage::{Clock, Replay, Series, replay};
 use policy::PolicyArgs;
@@ -113,7 +114,9 @@ struct RequestAnswer {
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let (profile, model) = args.policy.resolve()?;
     let clock = args.at.map_or_else(|| Clock::Live(nanos_of(Timestamp::now())), |at| Clock::At(nanos_of(at)));
-    let replay = replay(&args.usage, &model, clock)?;
+    let progress = Progress::new("reading usage", Unit::Share);
+    let replay = replay(&args.usage, &model, clock, &|done, size| progress.read(done, size))?;
+    drop(progress);
     if matches!(args.output, Form::Table) {
         writeln!(ctx.out, "{}", lines(&replay, &profile, &model))?;
         return Ok(Exit::Done);

@@ -205,8 +205,11 @@ async fn serve(
     if let Some(client) = &client {
         certificates::start(&process, client);
         let namespaces = LiveNamespaces::new(client.clone(), config.admission.namespace_read_timeout);
-        engine =
-            engine.with_namespaces(Arc::new(namespaces)).with_quota(process.decide_quota(client, &latest));
+        engine = engine.with_namespaces(Arc::new(namespaces)).with_quota(process.decide_quota(
+            client,
+            &latest,
+            &certificates,
+        ));
         let pods = Pods::default();
         process.keep_autoscalers(client, &pods);
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;

@@ -6,11 +6,11 @@ mod plot;
 
 use std::path::PathBuf;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_core::resource::Resource;
 use plimsoll_core::simulate::{Cluster, Each, Node, Options, SimulateError, Units};
 use plimsoll_core::usage::SECOND;
 
+use super::progress::{Progress, Unit, count};
 use super::values::{Amount, PerResource, Seconds};
 use super::{CliError, Context, Exit, examples};
 use crate::usage::histories;
@@ -77,7 +77,9 @@ enum Form {
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let policies = named::read(&args.policies)?;
     let options = options(args)?;
-    let series = histories(&args.usage)?;
+    let progress = Progress::new("reading usage", Unit::Share);
+    let series = histories(&args.usage, &|done, size| progress.read(done, size))?;
+    drop(progress);
     let cluster = Cluster::new(series, options).map_err(|error| refused(args, error))?;
     say_what_is_left_out(&cluster, ctx);
     let compared = compare(policies, &cluster);
@@ -112,22 +114,14 @@ struct Compared {
 }
 
 fn compare(policies: Vec<Named>, cluster: &Cluster) -> Vec<Compared> {
-    let steps = policies.len() * cluster.containers();
-    // It hides itself where standard error is no terminal.
-    let bar = ProgressBar::new(u64::try_from(steps).unwrap_or(u64::MAX));
-    if let Ok(style) = ProgressStyle::with_template("{msg:12} {wide_bar} {percent:>3} %") {
-        bar.set_style(style);
-    }
-    let compared = policies
-        .into_iter()
-        .map(|Named { name, policy }| {
-            bar.set_message(name.clone());
-            let outcome = cluster.replay(&policy, &mut || bar.inc(1));
-            Compared { name, outcome }
-        })
-        .collect();
-    bar.finish_and_clear();
-    compared
+    let progress = Progress::new("comparing policies", Unit::Share);
+    progress.expect(count(policies.len() * cluster.containers()));
+    let one = |Named { name, policy }: Named| {
+        progress.say(&name);
+        let outcome = cluster.replay(&policy, &mut || progress.add());
+        Compared { name, outcome }
+    };
+    policies.into_iter().map(one).collect()
 }
 
 fn options(args: &Args) -> Result<Options, CliError> {

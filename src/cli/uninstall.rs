@@ -28,17 +28,19 @@ use crate::cluster;
 /// were taken from; the servers are stopped (the Deployment is scaled to 0); autoscalers get back the targets that
 /// their authors wrote; nodes lose our labels and annotations; ledgers of quota, which have a finalizer, and Leases are
 /// deleted. Each step is told. One that fails does not keep the others from being tried, and all of it may be repeated.
-/// What has one of our names but not our label is left as it is.
+/// What has one of our names, or calls our Service, but has not our label is left as it is. The servers are not stopped as
+/// long as something stands that would be refused without them.
 ///
 /// Afterwards delete the rest: `kubectl delete --ignore-not-found -k` of what was applied. `helm uninstall` runs this command by itself.
 ///
-/// Rights needed: get and delete on mutatingwebhookconfigurations and validatingwebhookconfigurations; get, update and
+/// Rights needed: list, get and delete on mutatingwebhookconfigurations and validatingwebhookconfigurations; get, update and
 /// delete on apiservices; get on deployments, patch on deployments/scale, list on pods and get, list, create, update
 /// and delete on leases and list, patch and delete on quotaledgers in the server's namespace; get, list and patch on
 /// horizontalpodautoscalers; list and patch on nodes.
 ///
 /// Exit code 0: nothing of it is left; 1: some autoscalers are not as their authors wrote them, because their record
-/// cannot be read or because they were converted again; 2: wrong usage; 3: something failed.
+/// cannot be read, because the API server does not take them so, or because they were converted again (0 with
+/// --keep-going); 2: wrong usage, such as another namespace than the server's; 3: something failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "before the manifests are deleted" => "plimsoll uninstall",
@@ -53,6 +55,10 @@ pub(super) struct Args {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
+
+    /// Also succeed if some autoscalers are not as their authors wrote them; which ones is told
+    #[arg(long)]
+    keep_going: bool,
 
     /// How long to wait for the servers to end, as 90s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m")]
@@ -74,6 +80,9 @@ pub(super) struct Args {
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     output: Form,
 }
+
+/// The Service of the manifests.
+const SERVICE: &str = "plimsoll";
 
 /// How the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -170,10 +179,22 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         wait: span(args.wait),
         timeout: span(args.timeout),
     };
-    let mut told = Told { lines: Vec::new(), streams: args.output == Form::Table };
-    told.tell(runtime.block_on(webhooks::delete(&job)), ctx)?;
-    told.tell(runtime.block_on(apiservices::give_back(&job)), ctx)?;
-    let (lines, stopped) = runtime.block_on(servers::stop(&job));
+    let found = runtime.block_on(webhooks::find(&job));
+    if let Some(there) = found.elsewhere(&job.own) {
+        return Err(CliError::Usage(format!(
+            "Plimsoll's webhook configurations call namespace {there}, not {}: if that installation is to go, say \
+             --namespace {there}",
+            job.own
+        )));
+    }
+    let mut told =
+        Told { lines: Vec::new(), streams: args.output == Form::Table, keeps_going: args.keep_going };
+    let (lines, mut stands) = runtime.block_on(webhooks::delete(&job, found));
+    told.tell(lines, ctx)?;
+    let (lines, pointing) = runtime.block_on(apiservices::give_back(&job));
+    told.tell(lines, ctx)?;
+    stands.extend(pointing);
+    let (lines, stopped) = runtime.block_on(servers::stop(&job, &stands));
     told.tell(lines, ctx)?;
     told.tell(runtime.block_on(autoscalers::restore(&job, stopped)), ctx)?;
     told.tell(runtime.block_on(nodes::clean(&job)), ctx)?;
@@ -192,6 +213,8 @@ struct Told {
     lines: Vec<Line>,
     /// Whether it is said at once.
     streams: bool,
+    /// Whether autoscalers that are not restored are no failure.
+    keeps_going: bool,
 }
 
 impl Told {
@@ -217,7 +240,7 @@ impl Told {
         };
         let exit = match &summary {
             Summary { failed: 1.., .. } => Exit::Failed,
-            Summary { not_restored: 1.., .. } => Exit::Refused,
+            Summary { not_restored: 1.., .. } if !self.keeps_going => Exit::Refused,
             _ => Exit::Done,
         };
         if form != Form::Table {

@@ -97,7 +97,8 @@ impl Evictor {
                 | WriteError::Refused { .. }
                 | WriteError::NamespaceEnds { .. }),
             ) => {
-                tracing::warn!(%error, "an eviction was refused");
+                // Whoever asked tells of it: of a missing right in its status, of the rest in events and metrics.
+                tracing::debug!(%error, "an eviction was refused");
                 // Webhooks refuse with the same status; these are the words of every authorizer.
                 let may_not = matches!(&error, WriteError::Forbidden { message, .. } if message.contains("cannot create resource"));
                 Evicted::Refused { message: error.to_string(), may_not }

@@ -1,9 +1,9 @@
 //! Quantities, shares and times as people read them.
 
-use std::fmt::Write as _;
-
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
+
+pub(super) use crate::visible::visible;
 
 /// A byte, and a core, in nano-units.
 const NANOS: f64 = 1e9;
@@ -145,30 +145,6 @@ pub(super) fn foreign(text: &str) -> Markup {
     html! { bdi { (visible(text)) } }
 }
 
-/// The same as text alone.
-pub(super) fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if is_invisible(letter) {
-            // Writing to a `String` does not fail.
-            let _ = write!(out, "\\u{{{:x}}}", u32::from(letter));
-        } else {
-            out.push(letter);
-        }
-    }
-    out
-}
-
-/// Controls, what turns the direction of writing, and what has no width.
-fn is_invisible(letter: char) -> bool {
-    letter.is_control()
-        || matches!(
-            letter,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,9 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_named() {
-        assert_eq!(visible("a\u{202e}b\0c\u{200b}"), r"a\u{202e}b\u{0}c\u{200b}");
+    fn names_of_others_are_text() {
         assert_eq!(foreign("<b>&\"").into_string(), "<bdi>&lt;b&gt;&amp;&quot;</bdi>");
-        assert_eq!(visible("größe-web"), "größe-web");
     }
 }

@@ -82,8 +82,7 @@ fn of_cluster(view: &View<'_>, survey: &Survey) -> (Markup, Markup) {
     let objects = view.known.objects.load();
     let nodes =
         |resource: &str| objects.allocatable().and_then(|all| all.get(resource)).filter(|all| *all > 0);
-    let of = |resource, title, figures: [i128; 4]| {
-        let [before, now, used, of_measured] = figures;
+    let of = |resource, title, [before, now]: [i128; 2], [used, of_measured]: [Option<i128>; 2]| {
         let mut lines = vec![
             Line { name: "Requested before", class: "before", nanos: before, note: String::new() },
             Line {
@@ -93,19 +92,25 @@ fn of_cluster(view: &View<'_>, survey: &Survey) -> (Markup, Markup) {
                 note: format!("{} less", percent(before.saturating_sub(now), before)),
             },
         ];
-        if total.measured > 0 {
+        if let Some((used, of_measured)) = used.zip(of_measured) {
             let note = format!("{} of the requests", percent(used, of_measured));
             lines.push(Line { name: "Really used", class: "used", nanos: used, note });
         }
         picture(resource, title, &lines, nodes(resource))
     };
+    let (used, of_measured) = (total.used(), total.now_of_measured());
     let figures = html! {
         div.loads {
-            (of("cpu", "CPU", [total.before.cpu, total.now.cpu, total.used.cpu, total.now_of_measured.cpu]))
-            (of("memory", "Memory", [total.before.memory, total.now.memory, total.used.memory, total.now_of_measured.memory]))
+            (of("cpu", "CPU", [total.before.cpu, total.now.cpu], [used.cpu, of_measured.cpu]))
+            (of("memory", "Memory", [total.before.memory, total.now.memory], [used.memory, of_measured.memory]))
         }
         (savings::taken(survey, &total, view.now))
-        @if total.measured == 0 { (nothing("Nothing was measured, so that real use is not known.")) }
+        @match (used.cpu, used.memory) {
+            (Some(_), Some(_)) => {}
+            (None, None) => { (nothing("Nothing was measured, so that real use is not known.")) }
+            (None, Some(_)) => { (nothing("CPU was not measured, so that its real use is not known.")) }
+            (Some(_), None) => { (nothing("Memory was not measured, so that its real use is not known.")) }
+        }
     };
     (lead, figures)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use plimsoll_core::placement::WorkloadKey;
-use plimsoll_core::savings::{Figures, Row};
+use plimsoll_core::savings::{Figures, Measured, Row};
 
 use super::format::{cores, count, foreign, memory, percent, units};
 use super::plot::{Bar, bar};
@@ -38,8 +38,9 @@ pub(super) fn survey(known: &Sources) -> Result<Arc<Survey>, String> {
 pub(super) fn rank(row: &Row, order: &str) -> i128 {
     match order {
         "memory" => row.saved().memory,
-        "used-cpu" => row.used.cpu,
-        "used-memory" => row.used.memory,
+        // What is not known comes last.
+        "used-cpu" => row.used().cpu.unwrap_or(-1),
+        "used-memory" => row.used().memory.unwrap_or(-1),
         "pods" => row.pods.into(),
         _ => row.saved().cpu,
     }
@@ -54,29 +55,28 @@ pub(super) fn sort<K>(rows: &mut [(K, &Row)], order: &str) {
 
 /// The cells of figures that a row has: pods, then of each resource before, now, used and saved.
 pub(super) fn cells(row: &Row) -> Markup {
-    let saved = row.saved();
+    let (saved, used) = (row.saved(), row.used());
     html! {
         td.num { (count(row.pods)) }
-        (resource_cells(row, row.before.cpu, row.now.cpu, row.used.cpu, saved.cpu, cores))
-        (resource_cells(row, row.before.memory, row.now.memory, row.used.memory, saved.memory, memory))
+        (resource_cells(row.before.cpu, row.now.cpu, used.cpu, saved.cpu, cores))
+        (resource_cells(row.before.memory, row.now.memory, used.memory, saved.memory, memory))
     }
 }
 
 fn resource_cells(
-    row: &Row,
     before: i128,
     now: i128,
-    used: i128,
+    used: Option<i128>,
     saved: i128,
     shown: fn(i128) -> String,
 ) -> Markup {
     html! {
         td.num { (shown(before)) }
         td.num { (shown(now)) }
-        td.num { (if row.measured == 0 { "-".to_owned() } else { shown(used) }) }
+        td.num { (used.map_or_else(|| "-".to_owned(), shown)) }
         td.num.strong { (shown(saved)) " " span.muted { "(" (percent(saved, before)) ")" } }
         td.picture {
-            (bar(&Bar { room: Some(1.0), parts: &[("now", ratio(now, before)), ("used", ratio(used, before))], line: None }, ""))
+            (bar(&Bar { room: Some(1.0), parts: &[("now", ratio(now, before)), ("used", ratio(used.unwrap_or(0), before))], line: None }, ""))
         }
     }
 }
@@ -148,7 +148,15 @@ pub(super) fn taken(survey: &Survey, total: &Row, now: jiff::Timestamp) -> Marku
     html! {
         p.taken {
             "Read " (format::moment(survey.taken, now)) ": " (count(total.pods)) " pods, "
-            (count(total.lowered)) " of them with lowered requests; usage was measured for " (count(total.measured)) "."
+            (count(total.lowered)) " of them with lowered requests; usage was measured for " (measured(total.measured)) "."
         }
     }
+}
+
+/// Of how many pods usage is known: one number where it is the same for both resources.
+pub(super) fn measured(measured: Measured) -> String {
+    if measured.cpu == measured.memory {
+        return count(measured.cpu);
+    }
+    format!("{} (CPU) and {} (memory)", count(measured.cpu), count(measured.memory))
 }

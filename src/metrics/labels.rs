@@ -524,6 +524,8 @@ label_values! {
     RotationStep {
         /// A new one was put beside that in force.
         Make = "make",
+        /// Those of another source, which some `caBundle` held, stay trusted beside it.
+        Adopt = "adopt",
         /// It was put in force.
         Switch = "switch",
         /// The former one was given up.

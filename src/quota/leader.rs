@@ -21,6 +21,7 @@ use super::{ClusterLedgerStore, Evictor, MANAGER, Retrier, StatusWriter, Webhook
 use crate::cluster::{self, ClusterOptions, Events, PodChange, Snapshots, WriteError, chance};
 use crate::config;
 use crate::metrics::{ClaimEvent, Metrics};
+use crate::server::CertificateStore;
 use crate::status::{Failure, Part};
 
 /// The least time between two writes of the ledger by the leader: replicas write it too.
@@ -59,6 +60,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Where the ledger is noted for whoever asks.
     pub latest: content::Latest,
+    /// The certificate of this replica, where Plimsoll itself writes what the API server trusts.
+    pub certificate: Option<Arc<CertificateStore>>,
 }
 
 /// How long a call for the ledger may take that a request waits for.
@@ -129,6 +132,16 @@ impl Leader {
             config::Namespaces::All => Honour::Everywhere,
             config::Namespaces::Named(names) => Honour::of(names),
         };
+        let webhooks = WebhookKeeper::new(
+            client.clone(),
+            parts.config.webhook_name.clone(),
+            parts.own_namespace.clone(),
+            parts.config.webhook_timeout,
+        );
+        let webhooks = match &parts.certificate {
+            Some(certificate) => webhooks.with_certificate(Arc::clone(certificate)),
+            None => webhooks,
+        };
         Self {
             store: ledger_store(client.clone(), &parts, LEDGER_TIMEOUT),
             room: Room {
@@ -139,12 +152,7 @@ impl Leader {
                 honour,
                 enabled: reclaim.enabled,
             },
-            webhooks: WebhookKeeper::new(
-                client.clone(),
-                parts.config.webhook_name.clone(),
-                parts.own_namespace.clone(),
-                parts.config.webhook_timeout,
-            ),
+            webhooks,
             status: StatusWriter::new(client.clone()),
             events,
             started: Instant::now(),

@@ -18,11 +18,11 @@ use super::events;
 use super::status::Written;
 use super::store::ledger_name;
 use super::{CALL_TIMEOUT, StatusWriter};
-use crate::cluster::{Call, Events, News, cut, send};
+use crate::cluster::{Call, Events, News, WriteError, cut, send};
 use crate::config;
 use crate::crd::{GROUP, VERSION};
 use crate::metrics::Metrics;
-use crate::status::Part;
+use crate::status::{Health, Part};
 
 /// The API server takes objects of about 1.5 MB; the tree itself is in the object too.
 const MOST_STATUS: usize = 400_000;
@@ -30,7 +30,6 @@ const MOST_STATUS: usize = 400_000;
 const MOST_MESSAGE: usize = 4_000;
 
 /// Publishes what is known of one tree.
-#[derive(Debug)]
 pub(super) struct Publisher {
     writer: StatusWriter,
     events: Arc<Events>,
@@ -43,10 +42,26 @@ pub(super) struct Publisher {
     /// Whether a ledger of the tree may have been in force before.
     had_ledger: bool,
     can_write: bool,
+    /// What could not be read in the beginning is tried again, so that it is told for as long as it is so.
+    unread: Option<Unread>,
+}
+
+/// With what it is read, and the namespace of ledgers.
+struct Unread {
+    client: Client,
+    namespace: String,
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publisher").field("had_ledger", &self.had_ledger).finish_non_exhaustive()
+    }
 }
 
 /// What may fail, as it is told.
 const STATUS: &str = "write the quota tree's status";
+const READ: &str = "read the quota tree";
+const LIST: &str = "list quota ledgers";
 
 /// What became of noting that a ledger comes into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +84,11 @@ impl Publisher {
         namespace: &str,
         config: &config::Quota,
     ) -> Self {
-        let status = status_of(&client, tree).await;
-        let had_ledger = match &status {
-            Some(status) => status.get("ledger").is_some() || others_exist(&client, namespace, tree).await,
-            // Not known: the safe side.
-            None => true,
+        let status = status_of(&client, metrics.health(), tree).await;
+        let others = match &status {
+            Some(status) if status.get("ledger").is_some() => Some(true),
+            Some(_) => others_exist(&client, metrics.health(), namespace, tree).await,
+            None => None,
         };
         Self {
             writer,
@@ -83,8 +98,10 @@ impl Publisher {
             metrics_per_tree: config.metrics_per_tree,
             next: Instant::now(),
             written: status.unwrap_or_default(),
-            had_ledger,
+            // Not known: the safe side.
+            had_ledger: others.unwrap_or(true),
             can_write: true,
+            unread: others.is_none().then(|| Unread { client, namespace: namespace.to_owned() }),
         }
     }
 
@@ -118,6 +135,14 @@ impl Publisher {
         }
         self.next = Instant::now() + self.every;
         let tree = &stored.tree;
+        if let Some(Unread { client, namespace }) = &self.unread {
+            let health = self.metrics.health();
+            if status_of(client, health, tree).await.is_some()
+                && others_exist(client, health, namespace, tree).await.is_some()
+            {
+                self.unread = None;
+            }
+        }
         if self.metrics_per_tree {
             self.note(tree, ledger);
         }
@@ -213,7 +238,7 @@ impl Publisher {
 }
 
 /// The status of a tree as it stands; nothing if it cannot be read.
-async fn status_of(client: &Client, tree: &Tree) -> Option<Value> {
+async fn status_of(client: &Client, health: &Health, tree: &Tree) -> Option<Value> {
     let object = format!("{TREE_NAMESPACE}/{}", tree.name);
     let call = Call {
         verb: "get",
@@ -227,18 +252,26 @@ async fn status_of(client: &Client, tree: &Tree) -> Option<Value> {
     let request = Request::new(path).get(&tree.name, &GetParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
         Ok(text) => {
+            health.works(Part::QuotaKeeper, READ);
             let object: Value = nesting::from_str(&text, nesting::Deeper::Cut).ok()?;
             Some(object.get("status").cloned().unwrap_or_else(|| json!({})))
         }
+        // It was just deleted, which whoever watches it will say.
+        Err(WriteError::NotFound { .. }) => {
+            health.works(Part::QuotaKeeper, READ);
+            None
+        }
         Err(error) => {
-            tracing::warn!(%error, "the quota tree cannot be read");
+            if health.failed(Part::QuotaKeeper, READ, &error) {
+                tracing::warn!(%error, "the quota tree cannot be read; it is taken for granted that it had a ledger");
+            }
             None
         }
     }
 }
 
-/// Whether there are ledgers of other trees: promises made by them may still come true.
-async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
+/// Whether there are ledgers of other trees: promises made by them may still come true. Nothing if they cannot be listed.
+async fn others_exist(client: &Client, health: &Health, namespace: &str, tree: &Tree) -> Option<bool> {
     #[derive(serde::Deserialize)]
     struct Page {
         // The API server writes an empty list of metadata as null.
@@ -263,12 +296,60 @@ async fn others_exist(client: &Client, namespace: &str, tree: &Tree) -> bool {
     let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/quotaledgers");
     let request = Request::new(path).list_metadata(&ListParams::default());
     match send(client, call, request, CALL_TIMEOUT).await {
-        Ok(text) => serde_json::from_str::<Page>(&text).map_or(true, |page| {
-            page.items.iter().flatten().any(|item| item.metadata.name != ledger_name(&tree.name))
-        }),
+        Ok(text) => {
+            health.works(Part::QuotaKeeper, LIST);
+            Some(serde_json::from_str::<Page>(&text).map_or(true, |page| {
+                page.items.iter().flatten().any(|item| item.metadata.name != ledger_name(&tree.name))
+            }))
+        }
         Err(error) => {
-            tracing::warn!(%error, "the quota ledgers cannot be listed");
-            true
+            if health.failed(Part::QuotaKeeper, LIST, &error) {
+                tracing::warn!(%error, "the quota ledgers cannot be listed; it is taken for granted that there are others");
+            }
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request as HttpRequest, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    /// An API server that answers everything in one way.
+    fn answering(code: u16, body: &Value) -> Client {
+        let body = body.to_string();
+        let service = tower::service_fn(move |_: HttpRequest<Body>| {
+            let answer = Response::builder().status(code).body(Body::from(body.clone().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_in_the_status_until_it_can() {
+        let status = |code: u16, reason: &str| json!({"kind": "Status", "code": code, "reason": reason, "message": "no", "details": {"name": "elastic"}});
+        let tree = Tree::new("elastic", "1", 1, []);
+        let health = Health::default();
+        let failing = || {
+            let counts = health.counts();
+            counts.into_iter().find(|(part, _)| *part == Part::QuotaKeeper).unwrap().1
+        };
+        for (rule, code, body, counts) in [
+            ("a right is missing", 403, status(403, "Forbidden"), [2, 0]),
+            ("the API server is busy", 503, status(503, "ServiceUnavailable"), [0, 2]),
+            ("it works", 200, json!({"metadata": {"name": "elastic"}, "items": []}), [0, 0]),
+        ] {
+            let client = answering(code, &body);
+            let read = status_of(&client, &health, &tree).await;
+            let others = others_exist(&client, &health, "plimsoll", &tree).await;
+            assert_eq!(failing(), counts, "{rule}");
+            let known = code == 200;
+            assert_eq!((read.is_some(), others), (known, known.then_some(false)), "{rule}");
         }
     }
 }

@@ -160,7 +160,9 @@ impl Room {
                     Evicted::Refused { message, may_not } => {
                         if may_not {
                             let told = Failure { message: message.clone(), forbidden: true };
-                            self.health.failed(Part::QuotaKeeper, EVICT, told);
+                            if self.health.failed(Part::QuotaKeeper, EVICT, told) {
+                                tracing::warn!(why = message, "borrowers may not be evicted");
+                            }
                         }
                         tracing::debug!(
                             namespace = &*pod.namespace,

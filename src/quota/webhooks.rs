@@ -4,6 +4,7 @@
 //! namespace could take it out.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -13,7 +14,9 @@ use plimsoll_core::quota::{TREE_NAMESPACE, Tree};
 use serde_json::{Value, json};
 
 use super::{CALL_TIMEOUT, MANAGER};
+use crate::certificates::bundles::INJECTION;
 use crate::cluster::{Call, WriteError, send};
+use crate::server::CertificateStore;
 
 /// The entry that checks pods against the tree; it fails closed.
 pub const PODS_WEBHOOK: &str = "pods.quota.plimsoll.dev";
@@ -98,6 +101,8 @@ pub struct WebhookKeeper {
     name: String,
     own: String,
     timeout_seconds: u64,
+    /// That of this replica, where Plimsoll itself writes what the API server trusts.
+    certificate: Option<Arc<CertificateStore>>,
 }
 
 impl std::fmt::Debug for WebhookKeeper {
@@ -110,7 +115,33 @@ impl WebhookKeeper {
     /// Keeps the configurations called `name`; `own` is our own namespace, which is never bound. `webhook_timeout` is
     /// written as `timeoutSeconds` of the entry that checks pods: how long a reservation lives depends on it.
     pub fn new(client: Client, name: String, own: String, webhook_timeout: Duration) -> Self {
-        Self { client, name, own, timeout_seconds: webhook_timeout.as_secs().clamp(1, 30) }
+        let timeout_seconds = webhook_timeout.as_secs().clamp(1, 30);
+        Self { client, name, own, timeout_seconds, certificate: None }
+    }
+
+    /// Binds no further namespaces before the API server can call: before the entry has a `caBundle`, which Plimsoll
+    /// writes, and before this replica has a certificate. The entry fails closed, so that it could only deny.
+    #[must_use]
+    pub fn with_certificate(self, certificate: Arc<CertificateStore>) -> Self {
+        Self { certificate: Some(certificate), ..self }
+    }
+
+    /// Why the API server could not call, if it is known.
+    ///
+    /// Without a `caBundle` it trusts the authorities of its system, which is somebody's choice unless whoever writes it
+    /// is late.
+    fn uncallable(&self, object: &Value, webhook: &Value) -> Option<String> {
+        let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+        let is_injected = annotations.is_some_and(|all| all.keys().any(|key| key.starts_with(INJECTION)));
+        let bundle = webhook.pointer("/clientConfig/caBundle").and_then(Value::as_str).unwrap_or_default();
+        let writer = match &self.certificate {
+            Some(_) => "the replica that holds the Lease plimsoll-certs",
+            None => "cert-manager",
+        };
+        if bundle.is_empty() && (is_injected || self.certificate.is_some()) {
+            return Some(format!("its caBundle is empty, and {writer} is yet to write it"));
+        }
+        self.certificate.as_ref().and_then(|certificate| certificate.check().err())
     }
 
     /// Adds the namespaces of a tree, and takes none away: what must be done before the tree counts.
@@ -174,6 +205,17 @@ impl WebhookKeeper {
         if others == Others::Stay {
             names.extend(named(current));
         }
+        let bound_now = named(current);
+        let uncallable = if names.is_subset(&bound_now) { None } else { self.uncallable(&object, webhook) };
+        if uncallable.is_some() {
+            names.retain(|name| bound_now.contains(name));
+        }
+        let result = uncallable.map_or(Ok(()), |why| {
+            let what = format!("keep {} {}", target.kind, self.name);
+            let message =
+                format!("no further namespaces are bound, since pods in them could only be refused: {why}");
+            Err(WriteError::NotFound { what, message })
+        });
         let selector = namespace_selector(&names);
         let mut operations = vec![json!({
             "op": "test", "path": format!("/webhooks/{index}/name"), "value": target.webhook,
@@ -190,7 +232,7 @@ impl WebhookKeeper {
             set("timeoutSeconds", json!(self.timeout_seconds));
         }
         if operations.len() == 1 {
-            return Ok(());
+            return result;
         }
         call.verb = "patch";
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
@@ -204,7 +246,7 @@ impl WebhookKeeper {
                     namespaces = names.len(),
                     "the namespaces of a quota webhook were written"
                 );
-                Ok(())
+                result
             }
             // The test failed: somebody moved the entry since it was read.
             Err(WriteError::Refused { what, code: 422, .. }) => Err(WriteError::Conflict { what }),

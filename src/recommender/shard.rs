@@ -256,6 +256,7 @@ impl<S: Store> Shard<S> {
                     if told.elapsed() >= Duration::from_secs(10) {
                         told = Instant::now();
                         tracing::info!(
+                            percent = progress.percent,
                             namespaces = progress.namespaces_done,
                             of = progress.namespaces,
                             samples = progress.samples,

@@ -14,6 +14,7 @@ pub(super) struct Pair {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
     pub(super) client_ca: Vec<CertificateDer<'static>>,
+    pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
     pub(super) serial: String,
 }
@@ -29,8 +30,10 @@ impl Pair {
         // X.509 ends in the year 9999, as timestamps do.
         let not_after =
             Timestamp::from_second(leaf.validity().not_after.timestamp()).unwrap_or(Timestamp::MAX);
+        let not_before =
+            Timestamp::from_second(leaf.validity().not_before.timestamp()).unwrap_or(Timestamp::MIN);
         let serial = leaf.raw_serial_as_string();
-        Ok(Self { chain, key, client_ca, not_after, serial })
+        Ok(Self { chain, key, client_ca, not_before, not_after, serial })
     }
 }
 

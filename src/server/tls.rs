@@ -92,6 +92,7 @@ pub enum Reload {
 /// One certificate with all that is needed to serve it.
 struct Served {
     config: Arc<ServerConfig>,
+    not_before: Timestamp,
     not_after: Timestamp,
     serial: String,
     digest: Digest,
@@ -196,24 +197,31 @@ impl CertificateStore {
         now > self.not_after()
     }
 
-    /// The readiness check: fails while there is no certificate, or the served one is expired.
+    /// The readiness check: fails while there is no certificate, or the served one is expired or not yet valid.
     ///
     /// # Errors
     ///
-    /// Says what it waits for, or since when it is expired.
+    /// Says what it waits for, or since when it is expired, or when it begins.
     pub fn check(&self) -> Result<(), String> {
         if self.current.load().is_none() {
             return Err(format!("there is no certificate yet: {}", self.why_none()));
         }
-        if self.expired((self.clock)()) {
+        let now = (self.clock)();
+        let why = || match &self.options.source {
+            CertificateSource::SelfManaged(_) => self.why_none(),
+            CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => "renew it".to_owned(),
+        };
+        if self.expired(now) {
             let (serial, end) = (self.serial(), self.not_after());
-            let why = match &self.options.source {
-                CertificateSource::SelfManaged(_) => self.why_none(),
-                CertificateSource::Files { .. } | CertificateSource::Ephemeral { .. } => {
-                    "renew it".to_owned()
-                }
-            };
-            return Err(format!("the served certificate {serial} expired at {end}; {why}"));
+            return Err(format!("the served certificate {serial} expired at {end}; {}", why()));
+        }
+        let not_before = self.current.load().as_ref().map_or(Timestamp::MIN, |served| served.not_before);
+        if now < not_before {
+            let serial = self.serial();
+            return Err(format!(
+                "the served certificate {serial} begins at {not_before}, and it is {now} by this machine's clock; {}",
+                why()
+            ));
         }
         Ok(())
     }
@@ -396,6 +404,7 @@ fn build(options: &TlsOptions, pair: &Pair, digest: Digest) -> Result<Served, Tl
     }
     Ok(Served {
         config: Arc::new(config),
+        not_before: pair.not_before,
         not_after: pair.not_after,
         serial: pair.serial.clone(),
         digest,

@@ -32,10 +32,10 @@ struct PageMetadata {
 }
 
 /// Gives each pod to `each`, one at a time, so that only what is made of them is kept.
-pub(super) async fn pods(
+pub(crate) async fn pods(
     client: &Client,
     namespace: Option<&str>,
-    each: &mut (dyn FnMut(&Value) + Send),
+    each: &mut (dyn FnMut(Value) + Send),
 ) -> Result<(), WriteError> {
     let call = Call {
         verb: "list",
@@ -56,7 +56,7 @@ pub(super) async fn pods(
             |error: serde_json::Error| call.unavailable(format!("the answer is no list of pods: {error}"));
         let page: Page<'_> = serde_json::from_str(&text).map_err(garbage)?;
         for item in page.items.into_iter().flatten() {
-            each(&serde_json::from_str(item.get()).map_err(garbage)?);
+            each(serde_json::from_str(item.get()).map_err(garbage)?);
         }
         match page.metadata.next.filter(|next| !next.is_empty()) {
             Some(next) => parameters = parameters.continue_token(&next),

@@ -8,7 +8,7 @@ mod history;
 mod list;
 mod watch;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,6 +18,7 @@ use plimsoll_core::placement::WorkloadKey;
 use plimsoll_core::savings::{Savings, SavingsPod, Usage};
 
 pub use self::history::{History, Point};
+pub(crate) use self::list::pods as each_pod;
 pub use self::watch::{SurveyParts, Surveys};
 use crate::cluster::WriteError;
 use crate::recommender::sources::Source;
@@ -62,12 +63,14 @@ pub async fn take_in(
 ) -> Result<Survey, WriteError> {
     let mut problems = Vec::new();
     let mut pods: Vec<SavingsPod> = Vec::new();
-    list::pods(client, namespace, &mut |pod| match SavingsPod::read(pod, objects) {
-        Ok(found) => pods.extend(found),
+    let mut names = Names::default();
+    list::pods(client, namespace, &mut |pod| match SavingsPod::read(&pod, objects) {
+        Ok(found) => pods.extend(found.map(|pod| names.shared(pod))),
         Err(error) if problems.len() < PROBLEMS => problems.push(format!("a pod cannot be counted: {error}")),
         Err(_) => {}
     })
     .await?;
+    drop(names);
     let mut usage = Usage::default();
     if let Some(source) = source {
         let namespaces: BTreeSet<&str> = pods.iter().map(|pod| &*pod.workload.namespace).collect();
@@ -80,4 +83,28 @@ pub async fn take_in(
     }
     let examples = pods.iter().map(|pod| (pod.workload.clone(), Arc::clone(&pod.name))).collect();
     Ok(Survey { savings: Savings::of(&pods, &usage), examples, taken: Timestamp::now(), problems })
+}
+
+/// What many pods have in common, kept once.
+#[derive(Default)]
+struct Names {
+    namespaces: HashSet<Arc<str>>,
+    workloads: HashSet<WorkloadKey>,
+}
+
+impl Names {
+    fn shared(&mut self, mut pod: SavingsPod) -> SavingsPod {
+        if let Some(known) = self.workloads.get(&pod.workload) {
+            pod.workload = known.clone();
+            return pod;
+        }
+        match self.namespaces.get(&pod.workload.namespace) {
+            Some(known) => pod.workload.namespace = Arc::clone(known),
+            None => {
+                self.namespaces.insert(Arc::clone(&pod.workload.namespace));
+            }
+        }
+        self.workloads.insert(pod.workload.clone());
+        pod
+    }
 }

@@ -13,11 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{History, Point, Survey, take};
 use crate::recommender::sources::Source;
+use crate::status::{Health, Part};
 
 /// How often the cluster is read while somebody looks.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// How long after the last look it is no longer read.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What may fail, as it is told.
+const LIST: &str = "list pods for the dashboard";
 
 /// What surveys are made from.
 pub struct SurveyParts {
@@ -27,6 +31,8 @@ pub struct SurveyParts {
     pub objects: Arc<ArcSwap<Objects>>,
     /// Where usage comes from, if it can be asked.
     pub source: Option<Source>,
+    /// Who is told that pods cannot be read.
+    pub health: Health,
 }
 
 /// The last survey. Clones share it.
@@ -66,6 +72,11 @@ impl Surveys {
         self.0.problem.store(None);
     }
 
+    /// Remembers why there is no newer one.
+    pub(crate) fn failed(&self, why: impl Into<String>) {
+        self.0.problem.store(Some(Arc::new(why.into())));
+    }
+
     fn forget(&self) {
         self.0.last.store(None);
         self.0.problem.store(None);
@@ -91,15 +102,22 @@ impl Surveys {
                 let next = Instant::now() + INTERVAL;
                 let objects = parts.objects.load_full();
                 match take(&parts.client, &objects, parts.source.as_mut()).await {
-                    Ok(survey) => self.put(survey),
+                    Ok(survey) => {
+                        parts.health.works(Part::Snapshots, LIST);
+                        self.put(survey);
+                    }
                     Err(error) => {
-                        tracing::warn!(%error, "the pods of the cluster cannot be read for the dashboard");
-                        self.0.problem.store(Some(Arc::new(error.to_string())));
+                        if parts.health.failed(Part::Snapshots, LIST, &error) {
+                            tracing::warn!(%error, "the pods of the cluster cannot be read for the dashboard");
+                        }
+                        self.failed(error.to_string());
                     }
                 }
                 sleep_until(next).await;
             }
             self.0.looked.send_replace(None);
+            // Whether it would still fail, nobody finds out before the next look.
+            parts.health.works(Part::Snapshots, LIST);
             self.forget();
         }
     }

@@ -16,10 +16,30 @@ const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 /// No line is longer: what comes without line ends is no table, and must not fill the memory.
 const LONGEST_LINE: usize = 1 << 20;
 
+/// Is told how many bytes of a file were read, of how many; packed ones, if it is packed.
+pub type Told<'a> = &'a dyn Fn(u64, u64);
+
 /// Something that can be read twice.
 #[derive(Debug)]
 pub(super) struct Source {
     file: File,
+}
+
+/// A file while it is read.
+struct Counted<'t> {
+    file: File,
+    done: u64,
+    size: u64,
+    told: Told<'t>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buf)?;
+        self.done += u64::try_from(read).unwrap_or(0);
+        (self.told)(self.done, self.size);
+        Ok(read)
+    }
 }
 
 impl Source {
@@ -39,9 +59,10 @@ impl Source {
     }
 
     /// The text, from the beginning.
-    pub(super) fn read(&mut self) -> io::Result<impl Read + use<>> {
+    pub(super) fn read<'t>(&mut self, told: Told<'t>) -> io::Result<impl Read + use<'t>> {
         self.file.seek(SeekFrom::Start(0))?;
-        unpacked(self.file.try_clone()?)
+        let size = self.file.metadata()?.len();
+        unpacked(Counted { file: self.file.try_clone()?, done: 0, size, told })
     }
 }
 

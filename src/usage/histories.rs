@@ -5,16 +5,17 @@ use std::path::Path;
 
 use plimsoll_core::simulate::{Row, Series};
 
-use super::bytes::Source;
+use super::bytes::{Source, Told};
 use super::rows::{Rows, UsageError};
 
-/// All series of a file, or of standard input (`-`), by name, each in the order of time. A row takes 72 bytes.
-pub fn histories(path: &Path) -> Result<Vec<Series>, UsageError> {
+/// All series of a file, or of standard input (`-`), by name, each in the order of time. A row takes 72 bytes. `told`
+/// hears how far it is.
+pub fn histories(path: &Path, told: Told<'_>) -> Result<Vec<Series>, UsageError> {
     let origin =
         if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |source| UsageError::Read { origin: origin.clone(), source };
     let mut source = Source::open(path).map_err(failed)?;
-    let mut rows = Rows::new(source.read().map_err(failed)?, &origin)?;
+    let mut rows = Rows::new(source.read(told).map_err(failed)?, &origin)?;
     let mut all: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     while let Some(row) = rows.next_row()? {
         let kept = Row { nanos: row.nanos, usage: row.usage, memory_request: row.memory_request };

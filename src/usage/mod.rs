@@ -8,6 +8,7 @@ mod histories;
 mod replay;
 mod rows;
 
+pub use bytes::Told;
 pub use histories::histories;
 pub use replay::{Clock, Replay, Series, replay};
 pub use rows::{COLUMNS, Row, Rows, UsageError};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plimsoll_core::usage::{AHEAD, Aggregate, Dropped, Model, Scan, Track, Usage, is_amount};
 
-use super::bytes::Source;
+use super::bytes::{Source, Told};
 use super::rows::{Row, Rows, UsageError};
 
 /// Which time it is for a replay.
@@ -84,15 +84,16 @@ struct Reading {
 ///
 /// Rows of a series that come in the order of their times are not kept, so a file of any length can be read. The
 /// series whose rows do not are read a second time, kept, and sorted; rows of the same time stay in their order.
-pub fn replay(path: &Path, model: &Model, clock: Clock) -> Result<Replay, UsageError> {
+/// `told` hears how far a reading is.
+pub fn replay(path: &Path, model: &Model, clock: Clock, told: Told<'_>) -> Result<Replay, UsageError> {
     let origin =
         if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |source| UsageError::Read { origin: origin.clone(), source };
     let mut source = Source::open(path).map_err(failed)?;
-    let mut rows = Rows::new(source.read().map_err(failed)?, &origin)?;
+    let mut rows = Rows::new(source.read(told).map_err(failed)?, &origin)?;
     let mut series = first_reading(&mut rows, model, clock)?;
     if series.values().any(|reading| reading.disordered) {
-        let mut rows = Rows::new(source.read().map_err(failed)?, &origin)?;
+        let mut rows = Rows::new(source.read(told).map_err(failed)?, &origin)?;
         second_reading(&mut rows, &mut series, model, clock)?;
     }
     Ok(series.into_iter().map(|(name, reading)| (name, reading.series)).collect())
@@ -183,11 +184,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn how_far_a_reading_is_ends_at_the_size_of_the_file() {
+        let model = Model::from_policy(&from_spec("p", &serde_json::json!({})).unwrap().dynamic).unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/usage/azure.csv.gz");
+        let size = std::fs::metadata(&path).unwrap().len();
+        let told = std::cell::RefCell::new(Vec::new());
+        let tell = |done, of| told.borrow_mut().push((done, of));
+        replay(&path, &model, Clock::Live(i64::MAX), &tell).unwrap();
+        let told = told.into_inner();
+        assert!(told.len() > 1 && told.iter().all(|(done, of)| *of == size && *done <= size), "{told:?}");
+        assert_eq!(told.last().unwrap().0, size);
+    }
+
+    #[test]
     fn containers_of_real_usage_are_small() {
         let model = Model::from_policy(&from_spec("p", &serde_json::json!({})).unwrap().dynamic).unwrap();
         for file in ["kruize.csv.zst", "azure.csv.gz"] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/usage").join(file);
-            let replay = replay(&path, &model, Clock::Live(i64::MAX)).unwrap();
+            let replay = replay(&path, &model, Clock::Live(i64::MAX), &|_, _| {}).unwrap();
             let bytes: Vec<_> = replay.values().map(|series| series.aggregate.bytes()).collect();
             let mean = bytes.iter().sum::<usize>() / bytes.len();
             assert!(mean <= 600, "{file}: {bytes:?}");

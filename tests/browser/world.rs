@@ -28,7 +28,7 @@ use plimsoll_core::placement::{
 use plimsoll_core::pod::Workload;
 use plimsoll_core::quota::ledger::{Claim, Claimant, Ledger};
 use plimsoll_core::quota::{Amounts, Node, Tree};
-use plimsoll_core::savings::{Figures, Row, Savings};
+use plimsoll_core::savings::{Figures, Measured, Row, Savings};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -92,9 +92,7 @@ pub(crate) async fn sources(workloads: usize) -> Sources {
     for look in (0..looks).rev() {
         surveys.put(earlier(&survey, look, now));
     }
-    let readiness = Readiness::new(Shutdown::new());
-    readiness.condition("snapshots").ready();
-    readiness.condition("certificate").ready();
+    let readiness = healthy();
     readiness
         .condition("pods of placement")
         .degraded("the list of pods is 40 s old; the API server answers slowly");
@@ -112,6 +110,14 @@ pub(crate) async fn sources(workloads: usize) -> Sources {
         objects,
         ..Sources::default()
     }
+}
+
+/// A server of which nothing is wrong.
+pub(crate) fn healthy() -> Readiness {
+    let readiness = Readiness::new(Shutdown::new());
+    readiness.condition("snapshots").ready();
+    readiness.condition("certificate").ready();
+    readiness
 }
 
 /// Workload `index`: its namespace, kind and name.
@@ -151,7 +157,7 @@ fn cluster(workloads: usize, now: Timestamp) -> (Survey, Objects) {
         let row = Row {
             pods: pods.unsigned_abs() as u64,
             lowered: pods.unsigned_abs() as u64,
-            measured: pods.unsigned_abs() as u64,
+            measured: Measured { cpu: pods.unsigned_abs() as u64, memory: pods.unsigned_abs() as u64 },
             before: Figures { cpu: pods * before, memory: pods * memory },
             now: Figures {
                 cpu: pods * before * (35 + dice.roll(40)) / 100,

@@ -1,7 +1,10 @@
 //! From an empty Secret to a rotation, and all that can be wrong on the way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use plimsoll::certificates::Authority;
@@ -265,6 +268,83 @@ async fn what_somebody_edits_is_mended() {
         assert_eq!(cluster.trusted(), trusted);
     }
     leader.stop().await;
+}
+
+/// The pods of another source serve on while those with our certificates come.
+#[tokio::test]
+async fn what_another_source_wrote_is_trusted_for_a_while() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    let ours = cluster.value("ca.crt").unwrap();
+    let theirs = Authority::make("theirs", Duration::from_secs(3600), Timestamp::now()).unwrap().root().pem();
+    let mut object = cluster.api.object(MUTATING).unwrap();
+    object["webhooks"][0]["clientConfig"]["caBundle"] = json!(BASE64_STANDARD.encode(&theirs));
+    cluster.api.put(MUTATING, object);
+    until("both", || cluster.trusted() == format!("{ours}{theirs}")).await;
+    assert_eq!(cluster.value("previous.crt").as_ref(), Some(&theirs));
+    let start = std::time::Instant::now();
+    until("and then ours alone", || cluster.trusted() == ours).await;
+    assert!(start.elapsed() + Duration::from_millis(200) >= TIMING.certificate_lifetime, "too early");
+    leader.stop().await;
+}
+
+/// An API server answers in the same way to a patch of an object that was changed and to one that it does not take.
+#[tokio::test]
+async fn a_patch_that_is_not_taken_is_no_conflict() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    cluster.refuse("PATCH", "/validating");
+    let mut secret = cluster.api.object(SECRET).unwrap();
+    secret["metadata"]["annotations"] = json!({"plimsoll.dev/rotate": "1"});
+    cluster.api.put(SECRET, secret);
+    let told = || leader.said();
+    until("told", || told().contains("published everywhere") && told().contains("a policy does not take it"))
+        .await;
+    tokio::time::sleep(TIMING.publish_for).await;
+    assert_eq!(
+        leader.metric("plimsoll_ca_bundle_patches_total{result=\"failure\"}"),
+        1,
+        "it is not tried at once"
+    );
+    assert_eq!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"conflict\"}"), 0);
+    assert!(cluster.value("next.crt").is_some(), "it is not in force");
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_is_outrun_each_time_says_so() {
+    let cluster = Cluster::installed();
+    cluster.outrun("PATCH", "/validating");
+    let leader = Leader::start(&cluster);
+    until("told", || leader.said().contains("it was changed in the meantime, again and again")).await;
+    assert_eq!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"failure\"}"), 0);
+    cluster.allow_all();
+    until("mended", || cluster.value("ca.crt").is_some() && !leader.said().contains("again")).await;
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn an_authority_by_a_clock_that_was_ahead_is_replaced() {
+    let cluster = Cluster::installed();
+    let ahead = SignedDuration::from_hours(30 * 24);
+    let (clock, now) = test_clock(Timestamp::now() + ahead);
+    let leader = Leader::start_with(&cluster, Arc::clone(&clock));
+    let replica = Replica::start_with(&cluster, clock, ClientAuth::None, None).await;
+    until("ready", || replica.readiness.is_ready()).await;
+    let old = cluster.value("ca.crt");
+    cluster.forbid("PUT", "secrets/");
+    *now.lock().unwrap() -= ahead;
+    let not_yet = |text: &str| text.contains("begins at") && text.contains("this machine's clock");
+    until("not ready", || replica.readiness.missing().iter().any(|(_, why)| not_yet(why))).await;
+    until("told", || not_yet(&replica.said())).await;
+    cluster.allow_all();
+    until("another", || cluster.value("ca.crt") != old).await;
+    until("ready again", || replica.readiness.is_ready()).await;
+    assert!(call(&cluster, &replica).await.is_ok());
+    leader.stop().await;
+    replica.stop().await;
 }
 
 #[tokio::test]

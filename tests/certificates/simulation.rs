@@ -222,6 +222,7 @@ impl World {
                 }
                 return;
             }
+            Step::Adopt(others) => authorities.adopted(&others, wall),
             Step::Switch => authorities.switched(wall),
             Step::Drop => authorities.dropped(),
             Step::Wait(..) | Step::Blocked(_) | Step::Nothing => return,

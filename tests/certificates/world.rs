@@ -42,7 +42,18 @@ const INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Clone, Default)]
 pub(crate) struct Cluster {
     pub(crate) api: FakeApi,
-    forbidden: Arc<Mutex<Vec<(&'static str, &'static str)>>>,
+    forbidden: Arc<Mutex<Vec<Rule>>>,
+}
+
+/// A method of HTTP, a part of a path, and why such calls come to nothing.
+type Rule = (&'static str, &'static str, Forbidden);
+
+/// Why a call comes to nothing.
+#[derive(Clone, Copy)]
+enum Forbidden {
+    NoRight,
+    Invalid,
+    Outrun,
 }
 
 impl Cluster {
@@ -76,7 +87,17 @@ impl Cluster {
 
     /// From now on `verb` (a method of HTTP) on what has `path` in its own is forbidden.
     pub(crate) fn forbid(&self, verb: &'static str, path: &'static str) {
-        self.forbidden.lock().unwrap().push((verb, path));
+        self.forbidden.lock().unwrap().push((verb, path, Forbidden::NoRight));
+    }
+
+    /// From now on it is not taken, by a policy or because it would not be valid.
+    pub(crate) fn refuse(&self, verb: &'static str, path: &'static str) {
+        self.forbidden.lock().unwrap().push((verb, path, Forbidden::Invalid));
+    }
+
+    /// From now on somebody else is faster each time.
+    pub(crate) fn outrun(&self, verb: &'static str, path: &'static str) {
+        self.forbidden.lock().unwrap().push((verb, path, Forbidden::Outrun));
     }
 
     pub(crate) fn allow_all(&self) {
@@ -91,16 +112,26 @@ impl Cluster {
                 let path = request.uri().path().to_owned();
                 let method = request.method().to_string();
                 let forbidden = cluster.forbidden.lock().unwrap().clone();
-                if forbidden.iter().any(|(verb, part)| *verb == method && path.contains(part)) {
-                    let status = json!({
-                        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
-                        "message": "User \"plimsoll\" cannot do that", "details": {"name": "x"},
-                    });
-                    let mut response = Response::new(Body::from(status.to_string().into_bytes()));
-                    *response.status_mut() = http::StatusCode::FORBIDDEN;
-                    return Ok::<_, Infallible>(response);
-                }
-                Ok(inner.send(request).await.unwrap())
+                let found = forbidden.iter().find(|(verb, part, _)| *verb == method && path.contains(part));
+                let (code, reason, message) = match found {
+                    Some((_, _, Forbidden::NoRight)) => {
+                        (403, "Forbidden", "User \"plimsoll\" cannot do that")
+                    }
+                    Some((_, _, Forbidden::Invalid)) => (422, "Invalid", "a policy does not take it"),
+                    Some((_, _, Forbidden::Outrun)) => {
+                        let object = cluster.api.object(&path).unwrap();
+                        cluster.api.put(&path, object);
+                        (422, "Invalid", "the server rejected our request due to an error in our request")
+                    }
+                    None => return Ok::<_, Infallible>(inner.send(request).await.unwrap()),
+                };
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code,
+                    "message": message, "details": {"name": "x"},
+                });
+                let mut response = Response::new(Body::from(status.to_string().into_bytes()));
+                *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+                Ok(response)
             }
         });
         kube::Client::new(service, "default")

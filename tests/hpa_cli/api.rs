@@ -18,17 +18,19 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A collection has one of these at the end of its path.
-const PLURALS: [&str; 10] = [
+const PLURALS: [&str; 12] = [
     "horizontalpodautoscalers",
     "jobs",
     "leases",
     "limitranges",
+    "mutatingwebhookconfigurations",
     "nodes",
     "overcommitprofiles",
     "pods",
     "quotaledgers",
     "recommendations",
     "replicasets",
+    "validatingwebhookconfigurations",
 ];
 /// Pages are short, so that several are needed.
 const PAGE: usize = 2;

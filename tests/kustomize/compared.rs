@@ -157,6 +157,7 @@ fn every_value_changes_something() {
         "networkPolicy.prometheus.namespace" | "networkPolicy.prometheus.port" | "recommender.source" => {
             "{recommender: {source: Prometheus}, prometheus: {address: 'http://a:1'}}"
         }
+        "podDisruptionBudget.minAvailable" => "replicas: 3",
         "metricsServer.namespace" | "metricsServer.insecureSkipVerify" => "hpaShim: {enabled: true}",
         "placement.enabled" | "placement.source" | "extender.enabled" | "loadClass.enabled"
         | "balance.enabled" => "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}",
@@ -319,6 +320,8 @@ fn notes_say_what_to_do_next() {
                 "kind: OvercommitProfile",
                 "mode: StaticThenDynamic",
                 "top namespaces",
+                "docs/kubectl-plugin.md",
+                "--timeout of 270s or more",
                 "recommender.source=Prometheus",
             ][..],
             "apiservice",
@@ -328,12 +331,16 @@ fn notes_say_what_to_do_next() {
             &["mode: Static\n", "The recommender is off"],
             "recommender.source",
         ),
-        ("certificates: {source: files}", &["create secret tls plimsoll-tls"], "cert-manager issues"),
+        (
+            "certificates: {source: files}",
+            &["create secret tls plimsoll-tls", "docs/certificates.md"],
+            "cert-manager issues",
+        ),
         ("certificates: {source: certManager}", &["get certificate plimsoll"], "create secret"),
         ("hpaShim: {enabled: true}", &["apiservice install metrics"], "apiservice install custom"),
         ("quota: {enabled: true}", &["ElasticQuotaTree", "replicas=3"], "One server"),
         ("{quota: {enabled: true}, replicas: 3}", &["ElasticQuotaTree"], "replicas=3"),
-        ("replicas: 1", &["One server"], "Quota"),
+        ("replicas: 1", &["One server", "no PodDisruptionBudget"], "Quota"),
         (&placement, &["extender.enabled, loadClass.enabled or balance.enabled"], "dryRun"),
         ("crds: {install: false}", &["plimsoll manifests crds"], "apiservice"),
         ("uninstall: {hook: false}", &["plimsoll uninstall --namespace plimsoll-system"], "crds.keep"),
@@ -343,5 +350,47 @@ fn notes_say_what_to_do_next() {
             assert!(notes.contains(said), "{values}: {said:?} is not in {notes}");
         }
         assert!(!notes.contains(not_said), "{values}: {not_said:?} is in {notes}");
+    }
+}
+
+#[test]
+fn the_profile_of_the_notes_is_the_shipped_one() {
+    let file = fs::read_to_string(root().join("webhook-config/profiles/shared-pool.yaml")).unwrap();
+    let shipped: Value = serde_saphyr::from_str(&file).unwrap();
+    let mut without_recommender = shipped.clone();
+    without_recommender["spec"]["mode"] = json!("Static");
+    without_recommender["spec"].as_object_mut().unwrap().remove("dynamic");
+    for (values, want) in [("{}", shipped), ("recommender: {enabled: false}", without_recommender)] {
+        let notes = notes(values);
+        let (_, rest) = notes.split_once("<<'EOF'\n").unwrap();
+        let (profile, _) = rest.split_once("     EOF\n").unwrap();
+        assert_eq!(serde_saphyr::from_str::<Value>(profile).unwrap(), want, "{values}");
+    }
+}
+
+#[test]
+fn one_replica_has_no_budget() {
+    for (replicas, budgets) in [(1, 0), (2, 1)] {
+        let objects = chart(&format!("replicas: {replicas}")).unwrap();
+        let found = objects.iter().filter(|object| object["kind"] == "PodDisruptionBudget").count();
+        assert_eq!(found, budgets, "{replicas}");
+    }
+}
+
+/// Else the Job is killed before the program can say what did not end.
+#[test]
+fn the_waits_of_uninstall_fit_into_its_job() {
+    for seconds in [60, 270, 3600] {
+        let objects = chart(&format!("uninstall: {{timeoutSeconds: {seconds}}}")).unwrap();
+        let job = objects.iter().find(|object| object["kind"] == "Job").unwrap();
+        assert_eq!(job["spec"]["activeDeadlineSeconds"], seconds);
+        let args = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+        let of = |flag: &str| {
+            let place = args.iter().position(|arg| arg == flag).unwrap();
+            let text = args[place + 1].as_str().unwrap().strip_suffix('s').unwrap();
+            text.parse::<u64>().unwrap()
+        };
+        let waits = of("--wait") + of("--timeout");
+        assert!(waits <= seconds * 4 / 5 && waits * 2 > seconds, "{seconds}: {args:?}");
     }
 }

@@ -2,6 +2,55 @@
 
 use crate::rendered::chart;
 
+/// A part that `config` turned on would have no rights, webhooks or ways through the network.
+#[test]
+fn config_does_not_set_what_has_a_value() {
+    let refused = [
+        ("tls: {source: Files}", "tls.source", "certificates.source"),
+        ("recommender: {enabled: true}", "recommender.enabled", "recommender.enabled"),
+        ("recommender: {source: Prometheus}", "recommender.source", "recommender.source"),
+        ("hpa: {enabled: true}", "hpa.enabled", "hpa.enabled"),
+        ("hpa: {shim: {enabled: true}}", "hpa.shim.enabled", "hpaShim.enabled"),
+        ("hpa: {external: {enabled: true}}", "hpa.external.enabled", "hpaExternal.enabled"),
+        ("quota: {enabled: true}", "quota.enabled", "quota.enabled"),
+        ("quota: {enabled: false}", "quota.enabled", "quota.enabled"),
+        ("placement: {enabled: true}", "placement.enabled", "placement.enabled"),
+        ("placement: {load: {source: MetricsServer}}", "placement.load.source", "placement.source"),
+        ("placement: {address: '0.0.0.0:8444'}", "placement.address", "extender.enabled"),
+        ("placement: {loadClass: {enabled: true}}", "placement.loadClass.enabled", "loadClass.enabled"),
+        ("placement: {balance: {enabled: true}}", "placement.balance.enabled", "balance.enabled"),
+    ];
+    for (config, path, value) in refused {
+        let error = chart(&format!("config: {{{config}}}")).unwrap_err();
+        let said = format!("config.{path} is set: set the value {value} instead");
+        assert!(error.contains(&said), "{config}: {said:?} is not in {error}");
+    }
+    for allowed in ["placement: {balance: {dryRun: false}}", "quota: {webhookTimeout: 5s}", "hpa: null"] {
+        chart(&format!("config: {{{allowed}}}")).unwrap();
+    }
+}
+
+#[test]
+fn a_budget_lets_nodes_be_drained() {
+    for (replicas, least, is_right) in [
+        (2, "1", true),
+        (2, "2", false),
+        (3, "2", true),
+        (3, "4", false),
+        (2, "50%", true),
+        (2, "51%", false),
+        (3, "100%", false),
+        (1, "1", true),
+    ] {
+        let values = format!("{{replicas: {replicas}, podDisruptionBudget: {{minAvailable: {least}}}}}");
+        match chart(&values) {
+            Ok(_) => assert!(is_right, "{values}"),
+            Err(error) => assert!(!is_right && error.contains("fewer than replicas"), "{values}: {error}"),
+        }
+    }
+    chart("{replicas: 2, podDisruptionBudget: {enabled: false, minAvailable: 2}}").unwrap();
+}
+
 #[test]
 fn wrong_values_are_refused() {
     for (rule, values, said) in [

@@ -14,6 +14,7 @@ const QUOTA: [&str; 2] = [
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/plimsoll-quota",
 ];
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/plimsoll";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CA: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
 fn pod(name: &str, ready: &str) -> Value {
@@ -43,6 +44,13 @@ fn replica(name: &str, recommender: &str, why: &[&str]) -> Value {
     })
 }
 
+/// Where a definition of ours is, and it.
+fn definitions() -> Vec<(String, Value)> {
+    let all = plimsoll::crd::definitions().unwrap();
+    let path = |one: &Value| format!("{CRDS}/{}", one["metadata"]["name"].as_str().unwrap());
+    all.into_iter().map(|one| (path(&one), one)).collect()
+}
+
 /// A cluster in which all is well.
 fn healthy() -> Api {
     let api = Api::start();
@@ -54,6 +62,9 @@ fn healthy() -> Api {
     api.put(WEBHOOKS, webhook(CA));
     api.put(VALIDATING, webhook(CA));
     api.put(&format!("{OWN}/secrets/plimsoll-ca"), json!({"data": {"ca.crt": STANDARD.encode(CA)}}));
+    for (path, definition) in definitions() {
+        api.put(&path, definition);
+    }
     let now = Timestamp::now().to_string();
     api.list(
         "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases",
@@ -94,6 +105,7 @@ fn all_is_well() {
     assert_eq!(lines[0], ["PART", "STATE", "DETAILS"]);
     for expected in [
         vec!["installation", "Healthy", "2 of 2 replicas ready"],
+        vec!["crds", "Healthy", "5 as this program has them"],
         vec!["quota tree", "Off", "not installed"],
         vec!["autoscalers", "Healthy", "1 of 1 converted"],
         vec!["replicas", "Healthy", "2 of 2 answer"],
@@ -168,6 +180,36 @@ fn what_is_wrong_is_told() {
             "quota validating webhook",
             "Failed",
             "no pod is held to its quota",
+        ),
+        (
+            "a CRD of an older version",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+                schema["properties"]["spec"]["properties"].as_object_mut().unwrap().remove("priority");
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "where spec.priority is missing or different",
+        ),
+        (
+            "another version of the API only",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                crd["spec"]["versions"][0]["name"] = json!("v1alpha0");
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "version v1alpha1 is missing in the cluster",
+        ),
+        (
+            "a CRD that is missing",
+            |api| api.remove(&definitions().remove(1).0),
+            "crds",
+            "Degraded",
+            "recommendations.plimsoll.dev: it is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
         ),
         (
             "a lease that is not renewed",
@@ -256,6 +298,7 @@ fn what_may_not_be_read_is_unknown_with_the_right() {
             "mutating webhook",
             "get on mutatingwebhookconfigurations.admissionregistration.k8s.io",
         ),
+        ("/customresourcedefinitions/", "crds", "get on customresourcedefinitions.apiextensions.k8s.io"),
         ("/secrets/", "mutating webhook", "get on secrets"),
         ("/secrets/", "validating webhook", "get on secrets"),
         (

@@ -202,3 +202,85 @@ fn the_quota_tree_of_a_cluster() {
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("team") && run.out.contains("shop"), "{run:?}");
 }
+
+#[test]
+fn names_of_others_are_only_shown() {
+    let api = cluster();
+    let odd = "web\x1b]0;owned\x07\nTOTAL\u{202e}\u{9b}2J";
+    let mut pod = pod("shop", "odd", odd, "1", None);
+    pod["metadata"]["ownerReferences"][0]["kind"] = json!("Odd\r\x1b[2J");
+    api.list("/api/v1/pods", &[pod]);
+    for arguments in [
+        "top workloads -A",
+        "top workloads -A --color always",
+        "top workloads -A -o json",
+        "top workloads -A -o yaml",
+    ] {
+        let run = api.run(arguments);
+        assert_eq!(run.code, 0, "{run:?}");
+        let text = format!("{}{}", run.out, run.err);
+        for forbidden in ['\x1b', '\r', '\x07', '\u{202e}', '\u{9b}'] {
+            assert!(!text.contains(forbidden), "{arguments}: {run:?}");
+        }
+        if arguments.contains("-o") {
+            assert_eq!(run.json()["items"][0]["name"], odd, "{arguments}: JSON is YAML too");
+        } else {
+            assert_eq!(run.out.lines().count(), 3, "{run:?}");
+            assert!(run.out.contains(r"web\u{1b}]0;owned\u{7}\u{a}TOTAL\u{202e}"), "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn each_resource_is_measured_on_its_own() {
+    let api = cluster();
+    let measured = [json!({
+        "metadata": {"namespace": "shop", "name": "web-1"}, "timestamp": "2026-03-02T10:00:00Z", "window": "15s",
+        "containers": [{"name": "app", "usage": {"cpu": "250m"}}],
+    })];
+    api.list("/apis/metrics.k8s.io/v1beta1/pods", &measured);
+    let run = api.run("top -o json");
+    let total = &run.json()["total"];
+    assert_eq!(total["measured"], json!({"cpu": 1, "memory": 0}), "{run:?}");
+    assert_eq!(total["used"], json!({"cpu": "250m", "memory": null}), "{run:?}");
+    assert_eq!(total["requestedByMeasured"], json!({"cpu": "500m", "memory": null}), "{run:?}");
+    assert_eq!(api.run("top").lines()[1][9], "-");
+}
+
+#[test]
+fn what_may_not_be_listed_is_left_out_of_an_explanation() {
+    let api = cluster();
+    api.put("/api/v1/namespaces/shop", json!({"metadata": {"name": "shop"}}));
+    let spec = json!({"mode": "Static", "static": {"factors": {"cpu": "0.25"}}});
+    api.list(
+        "/apis/plimsoll.dev/v1alpha1/overcommitprofiles",
+        &[json!({"metadata": {"name": "all"}, "spec": spec})],
+    );
+    api.put("/api/v1/namespaces/shop/pods/web-1", shop()[0].clone());
+    api.put(
+        "/apis/apps/v1/namespaces/shop/deployments/web",
+        json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {}, "spec": {
+                    "containers": [{"name": "app", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+                }},
+            },
+        }),
+    );
+    let run = api.run("explain pod web-1");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.out.contains("Pod shop/web-1: applied (profile all)"), "the next one is lowered: {run:?}");
+    for path in ["/limitranges", "/jobs", "/replicasets", "/recommendations", "shop/pods"] {
+        api.forbid(path);
+    }
+    let run = api.run("explain workload deployment/web");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.out.contains("applied (profile all)"), "{run:?}");
+    for right in ["limitranges", "jobs.batch", "replicasets.apps", "recommendations.plimsoll.dev", "pods"] {
+        assert!(run.out.contains(&format!("you lack the right to list on {right};")), "{right}: {run:?}");
+    }
+    let notes = api.run("explain workload deployment/web -o json").json()["notes"].as_array().unwrap().len();
+    assert_eq!(notes, 5);
+}

@@ -34,3 +34,25 @@ fn what_will_never_be_right_ends() {
     assert_eq!(run.code, 2, "{run:?}");
     assert_eq!(api.run("top --interval 5s").code, 2, "--interval is of --watch");
 }
+
+#[test]
+fn json_has_a_line_for_each_answer() {
+    let api = Api::start();
+    api.list("/api/v1/pods", &[]);
+    for form in ["json", "yaml"] {
+        let mut child = api.command(&format!("top --usage none -w --interval 1s -o {form}")).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut answer = lines.next().unwrap();
+        if form == "json" {
+            for _ in 0..2 {
+                let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+                assert_eq!(value["total"]["pods"], 0);
+                answer = lines.next().unwrap();
+            }
+        } else {
+            assert!(lines.by_ref().any(|line| line == "---"), "{answer}");
+        }
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+}

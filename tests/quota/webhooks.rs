@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use plimsoll::certificates::{Authority, Held};
 use plimsoll::cluster::WriteError;
+use plimsoll::metrics::Metrics;
 use plimsoll::quota::WebhookKeeper;
+use plimsoll::server::tls::wall_clock;
+use plimsoll::server::{CertificateSource, CertificateStore, ClientAuth, SelfManaged, TlsOptions};
 use plimsoll_core::quota::{Node, Tree};
 use serde_json::{Value, json};
 
@@ -143,6 +147,84 @@ async fn failures_say_what_to_do_and_stop_nothing_else() {
     fake.fail_at("PATCH", 422, "", "test operation failed");
     let error = keeper(&fake).keep(&tree(&["shop"], &[])).await.unwrap_err();
     assert!(matches!(error, WriteError::Conflict { .. }), "{error}");
+}
+
+fn set_bundle(fake: &FakeApi, bundle: &Value) {
+    for (path, index) in [(VALIDATING, 1), (MUTATING, 0)] {
+        let mut object = fake.object(path).unwrap();
+        object["webhooks"][index]["clientConfig"]["caBundle"] = bundle.clone();
+        fake.put(path, object);
+    }
+}
+
+/// Entries that fail closed deny everything while nobody can be called.
+#[tokio::test]
+async fn nothing_is_bound_before_we_can_be_called() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let own = SelfManaged {
+        held: Held::new(Duration::from_secs(60)),
+        names: vec!["plimsoll.plimsoll-system.svc".to_owned()],
+        lifetime: Duration::from_secs(3600),
+        client_ca: None,
+    };
+    let held = own.held.clone();
+    let source = CertificateSource::SelfManaged(own);
+    let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
+    let store = CertificateStore::open(tls, wall_clock(), &Metrics::new("test")).unwrap();
+    let keeper = keeper(&fake).with_certificate(Arc::clone(&store));
+    let both =
+        |names: Value| (named(&fake, VALIDATING, 1), named(&fake, MUTATING, 0)) == (names.clone(), names);
+    let shop = tree(&["shop"], &["spot"]);
+
+    for (rule, bundle) in [("none", Value::Null), ("empty", json!(""))] {
+        set_bundle(&fake, &bundle);
+        for kept in [keeper.keep(&shop).await, keeper.widen(&shop).await] {
+            let error = kept.unwrap_err().to_string();
+            assert!(
+                error.contains("caBundle is empty") && error.contains("plimsoll-certs"),
+                "{rule}: {error}"
+            );
+        }
+        assert!(both(json!(["Nothing.Bound"])), "{rule}");
+        keeper.keep(&Tree::default()).await.unwrap();
+    }
+    set_bundle(&fake, &json!("Q0E="));
+    let error = keeper.keep(&shop).await.unwrap_err().to_string();
+    assert!(error.contains("there is no certificate yet"), "{error}");
+    assert!(both(json!(["Nothing.Bound"])), "no certificate");
+
+    let now = jiff::Timestamp::now();
+    held.confirm(Arc::new(Authority::make("a", Duration::from_secs(3600), now).unwrap()), now);
+    store.poll_once();
+    keeper.keep(&shop).await.unwrap();
+    assert!(both(json!(["shop"])), "it can be called");
+
+    // What is bound stays so, and may become less.
+    set_bundle(&fake, &Value::Null);
+    keeper.keep(&shop).await.unwrap();
+    assert!(keeper.keep(&tree(&["shop", "bank"], &["spot"])).await.is_err());
+    assert!(both(json!(["shop"])), "nothing more");
+    assert!(keeper.keep(&tree(&["bank"], &["spot"])).await.is_err());
+    assert!(both(json!(["Nothing.Bound"])), "less");
+}
+
+/// Without a `caBundle` the API server trusts the authorities of its system.
+#[tokio::test]
+async fn certificates_of_others_need_a_bundle_where_one_is_promised() {
+    let fake = FakeApi::default();
+    install(&fake);
+    set_bundle(&fake, &Value::Null);
+    keeper(&fake).keep(&tree(&["shop"], &[])).await.unwrap();
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]), "that of the system");
+
+    let mut object = fake.object(VALIDATING).unwrap();
+    object["metadata"]["annotations"] =
+        json!({"cert-manager.io/inject-ca-from": "plimsoll-system/plimsoll-tls"});
+    fake.put(VALIDATING, object);
+    let error = keeper(&fake).keep(&tree(&["bank", "shop"], &[])).await.unwrap_err().to_string();
+    assert!(error.contains("cert-manager is yet to write it"), "{error}");
+    assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]), "it is injected");
 }
 
 #[tokio::test]

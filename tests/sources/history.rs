@@ -119,6 +119,8 @@ async fn all_of_it_comes_once_in_pieces() {
     }
     let last = progress.last().unwrap();
     assert_eq!((progress.len(), last.namespaces, last.samples, last.until), (3, 2, 62, to * SECOND));
+    let percent: Vec<u64> = progress.iter().map(|state| state.percent).collect();
+    assert_eq!(percent, [38, 77, 100], "12, 24 and 31 steps of 31");
 }
 
 #[tokio::test]

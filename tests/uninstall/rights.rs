@@ -8,8 +8,10 @@ const APIS: &str = "v1beta1.metrics.k8s.io,v1beta1.custom.metrics.k8s.io,v1beta2
 
 /// Of the cluster.
 pub(crate) const CLUSTER: &[Rule] = &[
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["delete", "get"], HOOKS),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", &["delete", "get"], HOOKS),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["delete"], HOOKS),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["list"], ""),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", &["delete"], HOOKS),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", &["list"], ""),
     ("apiregistration.k8s.io", "apiservices", &["delete", "get", "update"], APIS),
     ("autoscaling", "horizontalpodautoscalers", &["get", "list", "patch"], ""),
     ("", "nodes", &["list", "patch"], ""),

@@ -37,6 +37,13 @@ fn own(name: &str) -> Value {
     object
 }
 
+/// A webhook configuration with an entry that calls the Service of our name in a namespace.
+fn calling(mut object: Value, namespace: &str, policy: &str) -> Value {
+    let service = json!({"namespace": namespace, "name": "plimsoll"});
+    object["webhooks"] = json!([{"clientConfig": {"service": service}, "failurePolicy": policy}]);
+    object
+}
+
 /// What `plimsoll hpa apiservice install metrics` makes of metrics-server's.
 fn taken_over() -> Value {
     let spec = json!({"service": {"namespace": "kube-system", "name": "metrics-server", "port": 443}, "group": "metrics.k8s.io", "version": "v1beta1"});
@@ -61,7 +68,7 @@ fn installed() -> Api {
     let api = Api::start(false);
     for kind in KINDS {
         for name in ["plimsoll", "plimsoll-quota"] {
-            api.put(&webhook(kind, name), named(name));
+            api.put(&webhook(kind, name), calling(named(name), "plimsoll-system", "Fail"));
         }
     }
     api.put(&api_service("v1beta1.metrics.k8s.io"), taken_over());
@@ -185,18 +192,24 @@ fn a_step_that_fails_does_not_stop_the_others() {
     let run = api.run("uninstall --wait 0s -o json");
     assert_eq!(run.code, 3, "{run:?}");
     let told = told(&run);
-    let refused = &told["ValidatingWebhookConfiguration plimsoll-quota"];
+    let refused = &told["ValidatingWebhookConfigurations"];
     assert_eq!(refused[0], "failed");
     let grant =
-        "grant get on validatingwebhookconfigurations.admissionregistration.k8s.io to the service account";
+        "grant list on validatingwebhookconfigurations.admissionregistration.k8s.io to the service account";
     assert!(refused[1].as_str().unwrap().ends_with(grant), "{refused}");
     let servers = &told["Deployment plimsoll-system/plimsoll"];
     assert_eq!(servers[0], "failed");
-    assert!(servers[1].as_str().unwrap().starts_with("1 of its pods still run"), "{servers}");
+    let why = "be refused: ValidatingWebhookConfigurations that could not be read";
+    assert!(servers[1].as_str().unwrap().ends_with(why), "{servers}");
     assert_eq!(told["Node a"][0], "done");
-    assert_eq!(told["MutatingWebhookConfiguration plimsoll"][0], "done");
+    for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+        assert_eq!(told[format!("{kind} plimsoll")][0], "done", "by its name: {told}");
+    }
     assert_eq!(told["Lease plimsoll-system/plimsoll-hpa"][0], "left", "{told}");
-    assert_eq!(api.run("uninstall --wait 0s").code, 3);
+    let stuck = api.run("uninstall --wait 0s -o json");
+    assert_eq!(stuck.code, 3, "{stuck:?}");
+    let servers = self::told(&stuck)["Deployment plimsoll-system/plimsoll"].clone();
+    assert!(servers[1].as_str().unwrap().starts_with("1 of its pods still run"), "{servers}");
     api.remove(&pod("plimsoll-stuck"));
     let again = api.run("uninstall -o json");
     assert_eq!(again.code, 0, "{again:?}");
@@ -230,6 +243,143 @@ fn an_autoscaler_whose_record_is_not_readable() {
     let run = api.run("uninstall -o json");
     assert_eq!(run.code, 1, "{run:?}");
     assert_eq!(told(&run)["HorizontalPodAutoscaler shop/web"][0], "notRestored");
+    let hook = api.run("uninstall --keep-going -o json");
+    assert_eq!(hook.code, 0, "a tenant cannot keep an installation from going: {hook:?}");
+    assert_eq!(told(&hook)["HorizontalPodAutoscaler shop/web"][0], "notRestored");
+}
+
+/// Nor what the API server does not take, by the webhook's way or directly.
+#[test]
+fn an_autoscaler_that_is_refused() {
+    for (rule, refused) in [("any", Value::is_object as fn(&Value) -> bool), ("directly", Value::is_array)] {
+        let api = installed();
+        api.put(&hpa_path("web"), converted("web"));
+        for _ in 0..60 {
+            api.meddle(move |_, seen| {
+                let patched = seen.method == Method::PATCH && seen.path == hpa_path("web");
+                (patched && refused(&seen.body)).then(|| status(422, "Invalid", "spec.metrics: no"))
+            });
+        }
+        let hook = api.run("uninstall --keep-going -o json");
+        let web = &told(&hook)["HorizontalPodAutoscaler shop/web"][0];
+        assert_eq!((hook.code, web), (0, &json!("notRestored")), "{rule}: {hook:?}");
+    }
+}
+
+/// Whatever stands that fails without a server: it is not taken away, and the server neither.
+#[test]
+fn the_servers_stay_while_something_needs_them() {
+    let unlabelled = |policy| calling(json!({"metadata": {"name": "mine"}}), "plimsoll-system", policy);
+    let mut no_record = taken_over();
+    no_record["metadata"]["annotations"] = json!({});
+    let metrics = api_service("v1beta1.metrics.k8s.io");
+    let quota = webhook(KINDS[1], "plimsoll-quota");
+    for (rule, path, object, refused, stays) in [
+        ("one without our label", webhook(KINDS[1], "mine"), unlabelled("Fail"), "", true),
+        ("one without our label that fails open", webhook(KINDS[1], "mine"), unlabelled("Ignore"), "", false),
+        ("no right to delete it", quota.clone(), Value::Null, "DELETE", true),
+        ("an APIService without a record", metrics.clone(), no_record, "", true),
+        ("no right to read it", metrics.clone(), Value::Null, "GET", true),
+        ("no right to write it", metrics, Value::Null, "PUT", true),
+    ] {
+        let api = installed();
+        if !object.is_null() {
+            api.put(&path, object);
+        }
+        for _ in 0..if refused.is_empty() { 0 } else { 40 } {
+            let path = path.clone();
+            api.meddle(move |_, seen| {
+                (seen.method == refused && seen.path == path).then(|| status(403, "Forbidden", "no"))
+            });
+        }
+        let run = api.run("uninstall -o json");
+        let name = path.rsplit('/').next().unwrap();
+        let servers = told(&run)["Deployment plimsoll-system/plimsoll"].clone();
+        if stays {
+            assert_eq!((run.code, &servers[0]), (3, &json!("failed")), "{rule}: {run:?}");
+            assert!(servers[1].as_str().unwrap().ends_with(&format!(" {name}")), "{rule}: {servers}");
+            assert_eq!(api.get(OURS)["spec"].get("replicas"), None, "{rule}");
+        } else {
+            assert_eq!((run.code, &servers[0]), (0, &json!("done")), "{rule}: {run:?}");
+        }
+    }
+}
+
+/// `quota.webhookName` of the server is not known to whoever runs this.
+#[test]
+fn webhooks_by_other_names() {
+    let api = installed();
+    api.put(&webhook(KINDS[1], "renamed"), calling(named("renamed"), "plimsoll-system", "Fail"));
+    api.put(&webhook(KINDS[0], "other"), calling(named("other"), "elsewhere", "Fail"));
+    api.put(&webhook(KINDS[0], "theirs"), json!({"metadata": {"name": "theirs"}}));
+    let run = api.run("uninstall -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    let told = told(&run);
+    assert_eq!(told["ValidatingWebhookConfiguration renamed"][0], "done");
+    assert_eq!(
+        told["MutatingWebhookConfiguration other"],
+        json!(["left", "left, since it calls a Service of namespace elsewhere"])
+    );
+    assert_eq!(told.get("MutatingWebhookConfiguration theirs"), None);
+}
+
+/// Whoever does not say where the server is must not lose what is recorded.
+#[test]
+fn another_namespace() {
+    let api = installed();
+    let run = api.run("uninstall -n shop");
+    assert_eq!((run.code, api.writes().len()), (2, 0), "{run:?}");
+    assert!(run.err.contains("say --namespace plimsoll-system"), "{run:?}");
+    for kind in KINDS {
+        for name in ["plimsoll", "plimsoll-quota"] {
+            api.remove(&webhook(kind, name));
+        }
+    }
+    let run = api.run("uninstall -n shop -o json");
+    assert_eq!(run.code, 3, "{run:?}");
+    let metrics = &told(&run)["APIService v1beta1.metrics.k8s.io"];
+    assert!(metrics[1].as_str().unwrap().ends_with("say --namespace plimsoll-system"), "{metrics}");
+    let record = &api.get(&api_service("v1beta1.metrics.k8s.io"))["metadata"]["annotations"];
+    assert!(record["plimsoll.dev/apiservice-original"].is_string(), "{record}");
+}
+
+/// Where the Deployment is gone already, or the namespace with all that was in it, nobody has to stand still.
+#[test]
+fn after_everything_else_is_gone() {
+    for (rule, holder) in
+        [("no lease", None), ("ours", Some("plimsoll-hpa-restore")), ("another's", Some("a"))]
+    {
+        let api = Api::start(false);
+        api.put(&hpa_path("web"), converted("web"));
+        let lease = format!("{LEASES}/plimsoll-hpa");
+        if let Some(holder) = holder {
+            let mut held = own("plimsoll-hpa");
+            held["spec"] = json!({"holderIdentity": holder, "leaseDurationSeconds": 600});
+            api.put(&lease, held);
+        }
+        let run = api.run("uninstall -o json");
+        assert_eq!(run.code, 0, "{rule}: {run:?}");
+        let told = told(&run);
+        assert_eq!(told["HorizontalPodAutoscaler shop/web"][0], "done", "{rule}: {told}");
+        let at = |seen: &Seen| seen.path.starts_with(LEASES) && seen.method != Method::GET;
+        let writes: Vec<_> = api.writes().into_iter().filter(at).collect();
+        assert_eq!(writes.len(), usize::from(holder.is_some()), "{rule}: only the deletion: {writes:?}");
+        assert!(api.run("uninstall -o json").out.contains("none is ours"), "{rule}");
+    }
+}
+
+/// Pods of somebody else's Deployment, or of none.
+#[test]
+fn pods_without_the_deployment() {
+    let api = installed();
+    api.remove(OURS);
+    api.put(&hpa_path("web"), converted("web"));
+    let run = api.run("uninstall --wait 0s -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    let told = told(&run);
+    assert_eq!(told["Deployment plimsoll-system/plimsoll"][0], "left", "{told}");
+    let lease = told["Lease plimsoll-system/plimsoll-hpa"].clone();
+    assert!(lease[1].as_str().unwrap().contains("held by this command"), "{lease}");
 }
 
 /// Its role in the chart grants what it calls, and nothing else.
@@ -241,10 +391,11 @@ fn it_calls_what_it_may() {
     // With servers that stop; with servers that cannot be found, whose lease is taken; and where there is no lease to take.
     let everything = || {
         api.put(&hpa_path("web"), converted("web"));
-        api.run("uninstall");
+        api.run("uninstall --wait 0s");
     };
     everything();
     api.remove(OURS);
+    api.put(&pod("plimsoll-stuck"), own("plimsoll-stuck"));
     everything();
     everything();
     called.extend(api.seen().iter().map(call));

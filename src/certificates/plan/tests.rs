@@ -97,6 +97,8 @@ fn each_state_has_its_step() {
     let tail = |left| Step::Wait("certificates of the former authority have not all ended", Some(left));
     let year = TIMING.authority_lifetime;
     let ended = ending_at(DAY);
+    let ahead = Arc::new(Authority::make("a", year, now() + 30 * DAY).unwrap());
+    let last_call = MINUTE * LAST_CALL;
     let rows: Vec<(&str, World, Step)> = vec![
         (
             "an empty Secret",
@@ -183,12 +185,57 @@ fn each_state_has_its_step() {
             Step::Publish(vec![root(&a)]),
         ),
         (
-            "one of two is wrong",
+            "what another source wrote stays trusted",
             World {
-                bundles: with(hold(&[root(&a)]), BundleState::Holds(vec![vec![root(&c)]])),
+                bundles: with(hold(&[root(&a)]), BundleState::Holds(vec![vec![], vec![root(&c)]])),
                 ..World::agreed(one(&a))
             },
+            Step::Adopt(vec![root(&c)]),
+        ),
+        (
+            "also while another is on its way",
+            World { bundles: hold(&[root(&c)]), ..World::agreed(two(&a, &b)) },
+            Step::Adopt(vec![root(&c)]),
+        ),
+        (
+            "then both are published",
+            World { bundles: hold(&[root(&c)]), ..World::agreed(one(&a).adopted(&[root(&c)], now())) },
+            Step::Publish(vec![root(&a), root(&c)]),
+        ),
+        (
+            "and it is dropped when its certificates have ended",
+            World::agreed(one(&a).adopted(&[root(&c)], now())),
+            tail(DAY + MINUTE),
+        ),
+        (
+            "no more than can be kept",
+            World { bundles: hold(&[root(&c)]), ..World::agreed(full.clone()) },
+            Step::Publish(full.bundle()),
+        ),
+        (
+            "what has ended is of no use to anybody",
+            World { after: 2 * DAY, bundles: hold(&[root(&ended)]), ..World::agreed(one(&a)) },
             Step::Publish(vec![root(&a)]),
+        ),
+        ("made by a clock that was ahead", World::agreed(one(&ahead)), make(vec![], Reason::Ended)),
+        (
+            "made by a clock that was days ahead",
+            World::agreed(one(&Arc::new(Authority::make("a", year, now() + 6 * DAY).unwrap()))),
+            Step::Nothing,
+        ),
+        (
+            "the published one was made by a clock that was ahead",
+            World::agreed(two(&a, &ahead)),
+            make(vec![], Reason::Ended),
+        ),
+        (
+            "who cannot be told does not keep one in force that nobody accepts",
+            World {
+                steady: MINUTE,
+                bundles: with(hold(&two(&ahead, &b).bundle()), closed(&[])),
+                ..World::agreed(two(&ahead, &b))
+            },
+            Step::Switch,
         ),
         (
             "long before the end",
@@ -237,6 +284,36 @@ fn each_state_has_its_step() {
                 ..World::agreed(two(&a, &b))
             },
             Step::Blocked("get on x lacks".to_owned()),
+        ),
+        (
+            "there is time to mend it until shortly before the end",
+            World {
+                after: DAY.saturating_sub(last_call),
+                steady: HOUR,
+                bundles: with(hold(&two(&ended, &b).bundle()), closed(&[])),
+                ..World::agreed(two(&ended, &b))
+            },
+            Step::Blocked("get on x lacks".to_owned()),
+        ),
+        (
+            "shortly before the end the others are not to fail with it",
+            World {
+                after: DAY.saturating_sub(last_call) + Duration::from_secs(1),
+                steady: HOUR,
+                bundles: with(hold(&two(&ended, &b).bundle()), closed(&[])),
+                ..World::agreed(two(&ended, &b))
+            },
+            Step::Switch,
+        ),
+        (
+            "but API servers must have heard of it",
+            World {
+                after: DAY.saturating_sub(MINUTE * 2),
+                steady: MINUTE / 2,
+                bundles: with(hold(&two(&ended, &b).bundle()), closed(&[])),
+                ..World::agreed(two(&ended, &b))
+            },
+            wait(MINUTE / 2),
         ),
         (
             "the one in force has ended meanwhile: nothing works any more, so that nothing is waited for",

@@ -28,6 +28,7 @@ const WORKLOADS: [(&str, &str, &str); 10] = [
 ];
 
 const OURS: &str = "plimsoll.dev/v1alpha1";
+const OURS_LISTED: &str = "/apis/plimsoll.dev/v1alpha1";
 
 /// The objects that decide about pods of one namespace.
 pub(in crate::cli) struct Live {
@@ -64,16 +65,23 @@ impl Live {
         };
         live.put(&found);
         for profile in
-            live.list("/apis/plimsoll.dev/v1alpha1/overcommitprofiles", OURS, "OvercommitProfile").await?
+            live.list(&format!("{OURS_LISTED}/overcommitprofiles"), OURS, "OvercommitProfile").await?
         {
             live.put(&profile);
         }
         let of = |group: &str, plural: &str| format!("{group}/namespaces/{namespace}/{plural}");
-        live.limit_ranges = live.list(&of("/api/v1", "limitranges"), "v1", "LimitRange").await?;
-        live.recommendations =
-            live.list(&of("/apis/plimsoll.dev/v1alpha1", "recommendations"), OURS, "Recommendation").await?;
-        let replica_sets = live.list(&of("/apis/apps/v1", "replicasets"), "apps/v1", "ReplicaSet").await?;
-        let jobs = live.list(&of("/apis/batch/v1", "jobs"), "batch/v1", "Job").await?;
+        let all = ListParams::default;
+        let without = "their defaults and bounds are left out";
+        let path = of("/api/v1", "limitranges");
+        live.limit_ranges = live.list_if_allowed(&path, "v1", "LimitRange", all(), without).await?;
+        let without = "what was measured is left out";
+        let path = of(OURS_LISTED, "recommendations");
+        live.recommendations = live.list_if_allowed(&path, OURS, "Recommendation", all(), without).await?;
+        let without = "pods are taken for those of their direct owner";
+        let path = of("/apis/apps/v1", "replicasets");
+        let replica_sets = live.list_if_allowed(&path, "apps/v1", "ReplicaSet", all(), without).await?;
+        let path = of("/apis/batch/v1", "jobs");
+        let jobs = live.list_if_allowed(&path, "batch/v1", "Job", all(), without).await?;
         let all = [live.limit_ranges.clone(), live.recommendations.clone(), replica_sets, jobs];
         for object in all.iter().flatten() {
             live.put(object);
@@ -137,13 +145,14 @@ impl Live {
     }
 
     /// The pods of the namespace that a workload selects, whoever their owner is.
-    pub(in crate::cli) async fn pods_of(&self, workload: &Value) -> Result<Vec<Value>, CliError> {
+    pub(in crate::cli) async fn pods_of(&mut self, workload: &Value) -> Result<Vec<Value>, CliError> {
         let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
         let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return Ok(Vec::new()) };
         let selector: Vec<_> =
             labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
         let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
-        self.list_with(&path, "v1", "Pod", ListParams::default().labels(&selector.join(","))).await
+        let parameters = ListParams::default().labels(&selector.join(","));
+        self.list_if_allowed(&path, "v1", "Pod", parameters, "its pods are not counted").await
     }
 
     /// What the server would decide about a pod.
@@ -188,6 +197,32 @@ impl Live {
 
     async fn list(&self, path: &str, api_version: &str, kind: &str) -> Result<Vec<Value>, CliError> {
         self.list_with(path, api_version, kind, ListParams::default()).await
+    }
+
+    /// The same of what an answer can do without: where it is forbidden, the answer says what is missing in it.
+    async fn list_if_allowed(
+        &mut self,
+        path: &str,
+        api_version: &str,
+        kind: &str,
+        parameters: ListParams,
+        without: &str,
+    ) -> Result<Vec<Value>, CliError> {
+        match self.try_list(path, api_version, kind, parameters).await {
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                let group =
+                    api_version.rsplit_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
+                let plural = path.rsplit('/').next().unwrap_or_default();
+                self.notes.push(format!(
+                    "list {kind} in {}: not allowed; you lack the right to list on {plural}{group}; {without}",
+                    self.namespace
+                ));
+                Ok(Vec::new())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(failed(&error, &format!("list {kind}"))),
+            Ok(list) => Ok(list),
+        }
     }
 
     async fn list_with(

@@ -5,13 +5,16 @@ use std::io::Write;
 use jiff::Timestamp;
 use plimsoll_core::admission::{self, Decision, Outcome, Skip};
 use plimsoll_core::keys;
+use plimsoll_core::overcommit::restored;
 use plimsoll_core::pod::{PodView, Pruned, topmost_owner};
 use serde_json::{Value, json};
 
 use super::live::Live;
 use super::table;
+use crate::cli::context::show_only;
 use crate::cli::{CliError, table as new_table};
 use crate::template;
+use crate::visible::visible;
 
 /// What was found out.
 pub(super) struct Report {
@@ -56,6 +59,8 @@ impl Report {
         }
         let Some(at) = template::find(object) else { return report };
         let pod = template::pod(object, at);
+        // One that runs was lowered already; the next one is written as this one was.
+        let pod = if at == template::PodAt::Root { restored(&pod) } else { pod };
         let pod = Pruned::of(&pod);
         let decision = live.decide(&pod);
         if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
@@ -116,17 +121,17 @@ impl Report {
 
     pub(super) fn write(&self, out: &mut dyn Write) -> Result<(), CliError> {
         for note in &self.notes {
-            writeln!(out, "note: {note}")?;
+            writeln!(out, "note: {}", visible(note))?;
         }
         if let Some(applied) = &self.applied {
-            writeln!(out, "{}: {applied}\n\nThe next one would be:", self.title)?;
+            writeln!(out, "{}: {}\n\nThe next one would be:", visible(&self.title), visible(applied))?;
         }
         match &self.decision {
             Some(decision) => table::write(out, &self.title, decision)?,
-            None => writeln!(out, "{}: has no pod template; nothing is changed", self.title)?,
+            None => writeln!(out, "{}: has no pod template; nothing is changed", visible(&self.title))?,
         }
         for reason in &self.why_no_profile {
-            writeln!(out, "  {reason}")?;
+            writeln!(out, "  {}", visible(reason))?;
         }
         if self.pods.all > 0 {
             writeln!(
@@ -146,7 +151,7 @@ impl Report {
 
     fn write_recommendation(&self, out: &mut dyn Write, found: &Value) -> Result<(), CliError> {
         let text = |value: &Value, pointer: &str| {
-            value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+            visible(value.pointer(pointer).and_then(Value::as_str).unwrap_or_default())
         };
         let pod = match text(found, "/spec/podName").as_str() {
             "" => String::new(),
@@ -195,18 +200,19 @@ impl Report {
                 ]);
             }
         }
-        write_table(out, &figures)?;
+        write_table(out, &mut figures)?;
         let mut conditions = new_table(["CONDITION", "STATUS", "REASON", "MESSAGE"]);
         let list = found.pointer("/status/conditions").and_then(Value::as_array);
         for condition in list.into_iter().flatten() {
             let of = |key: &str| text(condition, &format!("/{key}"));
             conditions.add_row([of("type"), of("status"), of("reason"), of("message")]);
         }
-        write_table(out, &conditions)
+        write_table(out, &mut conditions)
     }
 }
 
-fn write_table(out: &mut dyn Write, table: &comfy_table::Table) -> Result<(), CliError> {
+fn write_table(out: &mut dyn Write, table: &mut comfy_table::Table) -> Result<(), CliError> {
+    show_only(table);
     for line in table.lines() {
         writeln!(out, "  {}", line.trim_end())?;
     }

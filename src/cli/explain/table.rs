@@ -4,15 +4,17 @@ use std::io::Write;
 
 use plimsoll_core::admission::Decision;
 
+use crate::cli::context::show_only;
 use crate::cli::{CliError, table as new_table};
 use crate::explained;
+use crate::visible::visible;
 
 /// Writes what was decided about the pod of an object, and why.
 pub(in crate::cli) fn write(out: &mut dyn Write, title: &str, decision: &Decision) -> Result<(), CliError> {
-    writeln!(out, "{}", explained::headline(title, decision))?;
+    writeln!(out, "{}", visible(&explained::headline(title, decision)))?;
     write_requests(out, decision)?;
     if let Some(nodes) = explained::nodes(decision) {
-        writeln!(out, "  {nodes}")?;
+        writeln!(out, "  {}", visible(&nodes))?;
     }
     Ok(())
 }
@@ -31,6 +33,7 @@ fn write_requests(out: &mut dyn Write, decision: &Decision) -> Result<(), CliErr
             line.why(),
         ]);
     }
+    show_only(&mut table);
     for line in table.lines() {
         writeln!(out, "  {}", line.trim_end())?;
     }

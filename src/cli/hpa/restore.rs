@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::plan::{Restored, is_marked};
 use super::restorer::{Outcome, Restorer, name_of, namespace_of};
 use super::{Access, Form, print, write_table};
+use crate::cli::progress::{Progress, Unit, count};
 use crate::cli::values::Seconds;
 use crate::cli::{CliError, Context, Exit, examples, table};
 use crate::cluster;
@@ -20,7 +21,7 @@ const AT_ONCE: usize = 8;
 /// What the keeper leads, in the name of its lease.
 const LEASE_PART: &str = "hpa";
 /// Who this is in the lease.
-const HOLDER: &str = "plimsoll-hpa-restore";
+pub(in crate::cli) const HOLDER: &str = "plimsoll-hpa-restore";
 
 /// Put the targets of autoscalers back to what their authors wrote
 ///
@@ -118,6 +119,9 @@ pub(in crate::cli) struct Line {
     targets: Vec<Restored>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli) message: Option<String>,
+    /// Whether it failed since the API server does not take it, and will not next time.
+    #[serde(skip)]
+    pub(in crate::cli) refused: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -210,12 +214,15 @@ impl Work<'_> {
     /// # Errors
     /// The autoscalers cannot be read.
     pub(in crate::cli) async fn run(&self, client: &Client) -> Result<(Vec<Line>, Option<String>), CliError> {
+        let progress = Progress::new("restoring autoscalers", Unit::Objects);
+        progress.say("reading them");
         let restorer = Restorer::new(client.clone());
         let late = || anyhow::anyhow!("the autoscalers were not read within --timeout");
         let read = timeout_at(self.deadline, self.read(&restorer));
         let objects = read.await.map_err(|_| late())??;
         let all = matches!(self.which, Which::All(_));
         let keeper = if all && !self.dry_run && !self.hold.is_zero() && !objects.is_empty() {
+            progress.say("the keeper ends its round");
             let stand = stand_still(client, self.own_namespace, self.hold);
             timeout_at(self.deadline, stand)
                 .await
@@ -224,12 +231,20 @@ impl Work<'_> {
             None
         };
         let restorer = restorer.opting_out(!all);
+        progress.say("");
+        progress.expect(count(objects.len()));
+        let progress = &progress;
         let mut lines: Vec<Line> = stream::iter(&objects)
-            .map(|object| one(&restorer, object, self.dry_run, self.deadline))
+            .map(|object| async {
+                let line = one(&restorer, object, self.dry_run, self.deadline).await;
+                progress.add();
+                line
+            })
             .buffered(AT_ONCE)
             .collect()
             .await;
         if !self.dry_run {
+            progress.say("looking whether they stay so");
             self.look_again(&restorer, &objects, &mut lines).await;
         }
         Ok((lines, keeper))
@@ -288,6 +303,8 @@ async fn stand_still(client: &Client, namespace: &str, hold: Duration) -> Option
             tokio::time::sleep(wait).await;
             None
         }
+        // Nobody runs in a namespace that is not there.
+        Err(error) if error.is_not_found() => None,
         Err(error) => Some(error.to_string()),
     }
 }
@@ -307,6 +324,7 @@ async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Insta
         by_webhook: None,
         targets: Vec::new(),
         message: None,
+        refused: false,
     };
     match outcome {
         Outcome::Nothing => {}
@@ -317,6 +335,9 @@ async fn one(restorer: &Restorer, object: &Value, dry_run: bool, deadline: Insta
         }
         Outcome::Unreadable(why) => (line.result, line.message) = (Ending::Unreadable, Some(why)),
         Outcome::Failed(why) => (line.result, line.message) = (Ending::Failed, Some(why)),
+        Outcome::Refused(why) => {
+            (line.result, line.message, line.refused) = (Ending::Failed, Some(why), true);
+        }
     }
     line
 }

@@ -36,6 +36,8 @@ pub(super) enum Outcome {
     Gone,
     /// It could not be done.
     Failed(String),
+    /// The API server does not take it, and will not next time.
+    Refused(String),
 }
 
 /// Puts autoscalers back.
@@ -122,7 +124,7 @@ impl Restorer {
     /// The same without the webhook.
     async fn directly(&self, mut object: Value) -> Outcome {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        let mut last = String::new();
+        let mut last = (String::new(), false);
         for _ in 0..ATTEMPTS {
             let (targets, patch) = match plan(&object) {
                 // Somebody was faster.
@@ -141,7 +143,7 @@ impl Restorer {
                     self.disown(answer).await;
                     return Outcome::Restored { targets, by_webhook: false };
                 }
-                Err(error) if is_passing(&error) => last = error.to_string(),
+                Err(error) if is_passing(&error) => last = (error.to_string(), is_refused(&error)),
                 Err(error) => return ended(&error),
             }
             tokio::time::sleep(backoff.pause()).await;
@@ -151,7 +153,9 @@ impl Restorer {
                 Err(error) => return Outcome::Failed(error.to_string()),
             }
         }
-        Outcome::Failed(format!("given up after {ATTEMPTS} attempts: {last}"))
+        let (last, refused) = last;
+        let why = format!("given up after {ATTEMPTS} attempts: {last}");
+        if refused { Outcome::Refused(why) } else { Outcome::Failed(why) }
     }
 
     /// Gives up what our own writes made us the owner of, so that the next server-side apply of the autoscaler's author
@@ -243,7 +247,15 @@ fn is_passing(error: &WriteError) -> bool {
 }
 
 fn ended(error: &WriteError) -> Outcome {
-    if error.is_not_found() { Outcome::Gone } else { Outcome::Failed(error.to_string()) }
+    match error {
+        error if error.is_not_found() => Outcome::Gone,
+        error if is_refused(error) => Outcome::Refused(error.to_string()),
+        error => Outcome::Failed(error.to_string()),
+    }
+}
+
+const fn is_refused(error: &WriteError) -> bool {
+    matches!(error, WriteError::Refused { .. })
 }
 
 /// A JSON patch that takes our entries out of `metadata.managedFields`; nothing if there is none.

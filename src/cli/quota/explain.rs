@@ -13,11 +13,13 @@ use plimsoll_core::quota::{
 use serde::Serialize;
 
 use super::world::World;
+use crate::cli::context::show_only;
 use crate::cli::{CliError, Context, Exit, examples, standard_input_once, table};
 use crate::config::{Config, Namespaces};
 use crate::input;
 use crate::offline;
 use crate::template::{self, PodAt};
+use crate::visible::visible;
 
 /// Say whether a pod would be admitted, which maximum it passes, and which pods would be evicted for it
 ///
@@ -269,10 +271,10 @@ fn honour(namespaces: &Namespaces) -> Honour {
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let charge: Vec<String> = answer.charge.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
     let charge = if charge.is_empty() { "nothing".to_owned() } else { charge.join(", ") };
-    writeln!(ctx.out, "{}: {}", answer.title, answer.verdict.word())?;
-    writeln!(ctx.out, "  leaf:   {}", answer.leaf.as_deref().unwrap_or("none"))?;
-    writeln!(ctx.out, "  charge: {charge}")?;
-    writeln!(ctx.out, "  reason: {}", answer.reason)?;
+    writeln!(ctx.out, "{}: {}", visible(&answer.title), answer.verdict.word())?;
+    writeln!(ctx.out, "  leaf:   {}", visible(answer.leaf.as_deref().unwrap_or("none")))?;
+    writeln!(ctx.out, "  charge: {}", visible(&charge))?;
+    writeln!(ctx.out, "  reason: {}", visible(&answer.reason))?;
     let mut tables = Vec::new();
     if !answer.blocked_at.is_empty() {
         let mut blocked = table(["BLOCKED AT", "RESOURCE", "USED", "REQUESTED", "MAX"]);
@@ -288,8 +290,9 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         }
         tables.push(victims);
     }
-    for table in tables {
+    for mut table in tables {
         writeln!(ctx.out)?;
+        show_only(&mut table);
         for line in table.lines() {
             writeln!(ctx.out, "  {}", line.trim_end())?;
         }

@@ -75,7 +75,7 @@ struct Answer {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    args.again.run(ctx, |ctx| once(args, ctx))
+    args.again.run_seldom(ctx, |ctx| once(args, ctx))
 }
 
 fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {

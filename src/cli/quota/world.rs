@@ -13,6 +13,7 @@ use crate::cli::{CliError, Context, server};
 use crate::config::Config;
 use crate::input;
 use crate::offline::{ClusterArgs, Offline};
+use crate::survey::each_pod;
 
 const TREES: Kind = Kind::new("scheduling.sigs.k8s.io", "v1beta1", "ElasticQuotaTree", "elasticquotatrees");
 
@@ -37,17 +38,17 @@ impl World {
         config: &Config,
         ctx: &mut Context<'_>,
     ) -> Result<Self, CliError> {
-        let mut documents = Vec::new();
-        for kind in [TREES, server::PODS] {
-            let found = access::list(client, kind, None).await;
-            let found = found.needed("CRD elasticquotatrees.scheduling.sigs.k8s.io: no quota is in force")?;
-            documents.extend(found.into_iter().map(|value| {
-                let name = server::name(&value);
-                let origin = format!("{} {name}", kind.word);
-                input::Document { value, origin }
-            }));
-        }
-        Self::of(documents, None, config, ctx)
+        let trees = access::list(client, TREES, None).await;
+        let trees = trees.needed("CRD elasticquotatrees.scheduling.sigs.k8s.io: no quota is in force")?;
+        let documents = trees.into_iter().map(|value| {
+            let origin = format!("{} {}", TREES.word, server::name(&value));
+            input::Document { value, origin }
+        });
+        let mut offline = Offline::of(documents.collect(), None, config);
+        // One at a time: of a large cluster there are too many to be kept.
+        let mut put = |pod| offline.put_pod(pod);
+        each_pod(client, None, &mut put).await.map_err(|error| anyhow::anyhow!(access::told(&error)))?;
+        Self::about(offline, PodNames::new(), ctx)
     }
 
     fn of(
@@ -57,7 +58,10 @@ impl World {
         ctx: &mut Context<'_>,
     ) -> Result<Self, CliError> {
         let guarded = budgets::guarded(&documents).map_err(CliError::Usage)?;
-        let offline = Offline::of(documents, at, config);
+        Self::about(Offline::of(documents, at, config), guarded, ctx)
+    }
+
+    fn about(offline: Offline, guarded: PodNames, ctx: &mut Context<'_>) -> Result<Self, CliError> {
         if !offline.unreadable.is_empty() {
             return Err(CliError::Usage(offline.unreadable.join("\n")));
         }

@@ -12,7 +12,7 @@ use super::{CliError, certificates, settings};
 use crate::api;
 use crate::certificates::Held;
 use crate::cluster::{self, ClusterOptions, Snapshots};
-use crate::config::Config;
+use crate::config::{Config, TlsSource};
 use crate::dashboard::Cluster;
 use crate::hpa::{self, Pods};
 use crate::metrics::Metrics;
@@ -21,7 +21,7 @@ use crate::profiles;
 use crate::quota::content::Latest;
 use crate::quota::{self, run::Door};
 use crate::recommender;
-use crate::server::{Readiness, Shutdown};
+use crate::server::{CertificateStore, Readiness, Shutdown};
 use crate::standalone::{self, StandaloneFolder};
 use crate::status::StatusSources;
 use crate::survey::{SurveyParts, Surveys};
@@ -134,7 +134,12 @@ impl Process {
     }
 
     /// Where pods in bound namespaces are decided about, and the part of the work that one replica does for all.
-    pub(super) fn decide_quota(&self, client: &Client, latest: &Latest) -> Option<Door> {
+    pub(super) fn decide_quota(
+        &self,
+        client: &Client,
+        latest: &Latest,
+        certificate: &Arc<CertificateStore>,
+    ) -> Option<Door> {
         if !self.config.quota.enabled {
             return None;
         }
@@ -144,6 +149,7 @@ impl Process {
             snapshots: Arc::clone(&self.snapshots),
             metrics: Arc::clone(&self.metrics),
             latest: Arc::clone(latest),
+            certificate: (self.config.tls.source == TlsSource::SelfManaged).then(|| Arc::clone(certificate)),
         };
         let (door, deciding) = quota::run::open(client, &parts);
         self.tasks.spawn("quota", deciding);
@@ -174,7 +180,12 @@ impl Process {
         let source = recommender::source(&self.config.recommender, Some(client.clone()))
             .inspect_err(|error| tracing::warn!(%error, "pages show no usage"))
             .ok();
-        let parts = SurveyParts { client: client.clone(), objects: self.snapshots.current(), source };
+        let parts = SurveyParts {
+            client: client.clone(),
+            objects: self.snapshots.current(),
+            source,
+            health: self.metrics.health().clone(),
+        };
         self.tasks.spawn("survey", surveys.clone().run(parts, self.tasks.cancelled()));
         surveys
     }

@@ -5,6 +5,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::checks;
+use super::definitions;
 use super::replicas::{self, On, PATH, Said};
 use super::report::{Report, Row};
 use super::trust::Trust;
@@ -58,6 +59,7 @@ pub(super) async fn look(client: &Client, config: &Config) -> Result<Report, Cli
     let on = on.as_ref();
     let mut rows = vec![checks::installation(&deployment, &pods, own)];
     rows.extend(webhooks(client, config, &deployment, on).await);
+    rows.push(definitions::row(client).await);
     let now = Timestamp::now();
     rows.push(checks::leases(&list(client, LEASES, Some(own)).await, on, now));
     rows.push(checks::profiles(&list(client, PROFILES, None).await));

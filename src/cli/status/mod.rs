@@ -2,6 +2,7 @@
 
 mod checks;
 mod cluster;
+mod definitions;
 mod replicas;
 mod report;
 mod trust;
@@ -14,6 +15,7 @@ use self::report::Report;
 use super::access::Access;
 use super::again::Again;
 use super::output::print;
+use super::progress::{Progress, Unit};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples, server};
 use crate::config::Config;
@@ -24,13 +26,14 @@ const POLL: Duration = Duration::from_secs(2);
 
 /// Show whether every part of Plimsoll works, and what to do about what does not
 ///
-/// Reads the cluster with your rights: the Deployment and its pods, webhook configurations and whom they trust, Leases,
-/// profiles, the quota tree, `APIServices`, converted autoscalers and the freshest recommendation. Each replica is asked for
-/// its own view (/api/v1/status) through a port-forward that is made by the program itself. What you may not read is told as
-/// unknown, with the right that is missing; unknown is not healthy.
+/// Reads the cluster with your rights: the Deployment and its pods, webhook configurations and whom they trust, whether the
+/// CRDs are those of this program, Leases, profiles, the quota tree, `APIServices`, converted autoscalers and the freshest
+/// recommendation. Each replica is asked for its own view (/api/v1/status) through a port-forward that is made by the
+/// program itself. What you may not read is told as unknown, with the right that is missing; unknown is not healthy.
 ///
 /// Rights that are used: get on deployments, on secrets (of the Secret plimsoll-ca, or the one that the certificate is mounted
-/// from), list on pods and leases, and create on pods/portforward in the server's namespace; get on mutatingwebhookconfigurations and validatingwebhookconfigurations; list on overcommitprofiles,
+/// from), list on pods and leases, and create on pods/portforward in the server's namespace; get on
+/// mutatingwebhookconfigurations, validatingwebhookconfigurations and customresourcedefinitions; list on overcommitprofiles,
 /// recommendations, elasticquotatrees, apiservices and horizontalpodautoscalers.
 ///
 /// With --server only that server is asked, and nothing of the cluster: what another replica leads counts as well.
@@ -93,6 +96,8 @@ fn waited(args: &Args, config: &Config, ctx: &Context<'_>) -> Result<Report, Cli
     let limit =
         args.wait.map_or(Duration::ZERO, |wait| Duration::from_secs(u64::try_from(wait.0).unwrap_or(0)));
     let began = Instant::now();
+    let progress =
+        (!limit.is_zero()).then(|| Progress::new("waiting until everything is healthy", Unit::Objects));
     loop {
         let report = look(args, config, ctx);
         let is_settled = match &report {
@@ -101,6 +106,12 @@ fn waited(args: &Args, config: &Config, ctx: &Context<'_>) -> Result<Report, Cli
         };
         if is_settled || began.elapsed().saturating_add(POLL) > limit {
             return report;
+        }
+        if let Some(progress) = &progress {
+            progress.say(&match &report {
+                Ok(report) => report.first_problem(),
+                Err(error) => error.to_string(),
+            });
         }
         std::thread::sleep(POLL);
     }

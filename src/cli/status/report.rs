@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::cli::{CliError, Context, table};
 use crate::status::{State, Status};
+use crate::visible::visible;
 
 /// A line of the answer. Its form is an interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,6 +50,16 @@ impl Report {
         Self { state: State::sum(parts.iter().map(|row| row.state)), parts, replicas }
     }
 
+    /// What is wrong, in one line; the first of the worst.
+    pub(super) fn first_problem(&self) -> String {
+        let worst = self.parts.iter().filter(|row| row.state == self.state);
+        let mut told = worst.map(|row| match row.problems.first() {
+            Some(problem) => format!("{}: {problem}", row.part),
+            None => format!("{} is {}", row.part, row.state.word()),
+        });
+        told.next().unwrap_or_else(|| self.state.word().to_owned())
+    }
+
     pub(super) fn write(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let mut lines = table(["PART", "STATE", "DETAILS"]);
         for Row { part, state, details, .. } in &self.parts {
@@ -61,7 +72,7 @@ impl Report {
             if std::mem::take(&mut is_first) {
                 writeln!(ctx.out)?;
             }
-            let problem = problem.replace('\n', " ");
+            let problem = visible(&problem.replace('\n', " "));
             writeln!(ctx.out, "{}: {problem}", ctx.painted(&row.part, color(row.state)))?;
         }
         writeln!(ctx.out, "\n{}", ctx.painted(self.state.word(), color(self.state)))?;

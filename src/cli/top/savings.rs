@@ -137,7 +137,7 @@ pub(super) fn workloads(args: &WorkloadArgs, ctx: &mut Context<'_>) -> Result<Ex
 
 fn run(common: &Common, which: &Which<'_>, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
-    common.again.run(ctx, |ctx| {
+    common.again.run_seldom(ctx, |ctx| {
         let (survey, of) = ctx.runtime()?.block_on(read(common, which, &config))?;
         let rows = rows(&survey, which, of.as_deref(), common.sort);
         let total = rows.iter().fold(Row::default(), |mut sum, (_, row)| {
@@ -145,8 +145,8 @@ fn run(common: &Common, which: &Which<'_>, ctx: &mut Context<'_>) -> Result<Exit
             sum
         });
         let mut notes = survey.problems.clone();
-        if total.pods > total.measured {
-            let missing = total.pods - total.measured;
+        if total.pods > total.measured.both() {
+            let missing = total.pods - total.measured.both();
             notes.push(match common.usage {
                 Usage::None => "usage was not asked for (--usage none)".to_owned(),
                 _ => {
@@ -302,21 +302,15 @@ fn write(
 fn cells(row: &Row) -> Vec<String> {
     let saved = row.saved();
     let mut cells = vec![row.pods.to_string(), row.lowered.to_string()];
-    for (resource, before, now, used, now_of_measured, saved) in [
-        ("cpu", row.before.cpu, row.now.cpu, row.used.cpu, row.now_of_measured.cpu, saved.cpu),
-        (
-            "memory",
-            row.before.memory,
-            row.now.memory,
-            row.used.memory,
-            row.now_of_measured.memory,
-            saved.memory,
-        ),
+    let (used, of_measured) = (row.used(), row.now_of_measured());
+    for (resource, before, now, used, of_measured, saved) in [
+        ("cpu", row.before.cpu, row.now.cpu, used.cpu, of_measured.cpu, saved.cpu),
+        ("memory", row.before.memory, row.now.memory, used.memory, of_measured.memory, saved.memory),
     ] {
+        let used = used.map(|used| with_share(resource, used, of_measured.unwrap_or_default()));
         cells.push(amount(resource, before));
         cells.push(amount(resource, now));
-        let measured = row.measured > 0;
-        cells.push(if measured { with_share(resource, used, now_of_measured) } else { "-".to_owned() });
+        cells.push(used.unwrap_or_else(|| "-".to_owned()));
         cells.push(with_share(resource, saved, before));
     }
     cells

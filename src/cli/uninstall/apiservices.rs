@@ -2,13 +2,14 @@
 
 use http::StatusCode;
 use plimsoll_core::hpa::{ApiServiceError, MetricsGroup, ServiceRef, Step, api_service_name, remove};
+use serde_json::Value;
 
-use super::{Ending, Job, Line};
+use super::{Ending, Job, Line, SERVICE};
 use crate::hpa::apiservice::{InstallError, Installer};
 
 const STEP: &str = "apiservices";
-/// The Service of the manifests, and its port for metrics.
-const SERVICE: (&str, u16) = ("plimsoll", 8445);
+/// The port of our Service for metrics.
+const PORT: u16 = 8445;
 
 /// Why nothing came of it.
 #[derive(Debug, thiserror::Error)]
@@ -17,18 +18,19 @@ enum Failure {
     Judged(#[from] ApiServiceError),
     #[error(transparent)]
     Failed(#[from] InstallError),
+    #[error("it points at Service {0}/{1}; if that installation is to go, say --namespace {0}")]
+    Elsewhere(String, String),
 }
 
-pub(super) async fn give_back(job: &Job) -> Vec<Line> {
-    let (name, port) = SERVICE;
-    let ours = ServiceRef { namespace: job.own.clone(), name: name.to_owned(), port };
+/// What became of each, and which may still point at our Service.
+pub(super) async fn give_back(job: &Job) -> (Vec<Line>, Vec<String>) {
+    let ours = ServiceRef { namespace: job.own.clone(), name: SERVICE.to_owned(), port: PORT };
     let installer = Installer::new(job.client.clone(), job.dry_run);
-    let mut lines = Vec::new();
+    let (mut lines, mut stands) = (Vec::new(), Vec::new());
     for group in [MetricsGroup::Metrics, MetricsGroup::Custom, MetricsGroup::External] {
         for version in group.versions() {
             let name = api_service_name(group, version);
-            let done =
-                installer.apply(&name, |found| Ok::<_, Failure>(remove(group, version, found, &ours)?)).await;
+            let done = installer.apply(&name, |found| remove_from(group, version, found, &ours)).await;
             let (result, message) = match done {
                 Ok(Step::Nothing) => (Ending::Nothing, "not there".to_owned()),
                 Ok(Step::Delete) => (job.ending(), job.words("deleted")),
@@ -38,10 +40,29 @@ pub(super) async fn give_back(job: &Job) -> Vec<Line> {
                 }
                 Err(error) => (Ending::Failed, words(&error)),
             };
-            lines.push(Line { step: STEP, object: format!("APIService {name}"), result, message });
+            let object = format!("APIService {name}");
+            if result == Ending::Failed {
+                stands.push(object.clone());
+            }
+            lines.push(Line { step: STEP, object, result, message });
         }
     }
-    lines
+    (lines, stands)
+}
+
+fn remove_from(
+    group: MetricsGroup,
+    version: &str,
+    found: Option<&Value>,
+    ours: &ServiceRef,
+) -> Result<Step, Failure> {
+    let text = |key: &str| found?.pointer("/spec/service")?.get(key)?.as_str();
+    if let (Some(namespace), Some(name)) = (text("namespace"), text("name"))
+        && (name == ours.name && namespace != ours.namespace)
+    {
+        return Err(Failure::Elsewhere(namespace.to_owned(), name.to_owned()));
+    }
+    Ok(remove(group, version, found, ours)?)
 }
 
 fn words(error: &Failure) -> String {

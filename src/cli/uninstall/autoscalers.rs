@@ -17,12 +17,12 @@ const SETTLE: Duration = Duration::from_secs(3);
 pub(super) async fn restore(job: &Job, stopped: Stopped) -> Vec<Line> {
     let line = |object: String, result, message: String| Line { step: STEP, object, result, message };
     let all = || "HorizontalPodAutoscalers".to_owned();
-    let runs = |time| if stopped == Stopped::Yes { Duration::ZERO } else { time };
+    let if_any = |stopped: bool, time| if stopped { Duration::ZERO } else { time };
     let work = Work {
         which: Which::All(None),
         own_namespace: &job.own,
-        hold: runs(HOLD),
-        settle: runs(SETTLE),
+        hold: if_any(stopped != Stopped::Unknown, HOLD),
+        settle: if_any(stopped == Stopped::Yes, SETTLE),
         deadline: Instant::now() + job.timeout,
         dry_run: job.dry_run,
     };
@@ -42,6 +42,8 @@ pub(super) async fn restore(job: &Job, stopped: Stopped) -> Vec<Line> {
                 Restored::WouldRestore => Ending::WouldBeDone,
                 Restored::Nothing => Ending::Nothing,
                 Restored::Unreadable | Restored::ConvertedAgain => Ending::NotRestored,
+                // To try again would not help.
+                Restored::Failed if restored.refused => Ending::NotRestored,
                 Restored::Failed => Ending::Failed,
             };
             let words = restored.result.words();

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::servers::Stopped;
 use super::{Ending, Job, Line};
 use crate::cli::calls::{Collection, name_of};
+use crate::cli::hpa::restore::HOLDER;
 use crate::cluster::lease_name;
 
 const STEP: &str = "leases";
@@ -35,8 +36,12 @@ pub(super) async fn delete(job: &Job, stopped: Stopped) -> Vec<Line> {
         let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
         // Whoever does not find it would lead at once, and undo what was done.
         if stopped == Stopped::Unknown && !holder.is_empty() {
-            let why =
-                format!("left, since a server may still run: held by {holder}; the namespace takes it along");
+            let by = if holder == HOLDER {
+                "held by this command, so that it converts no autoscaler again".to_owned()
+            } else {
+                format!("held by {holder}")
+            };
+            let why = format!("left, since a server may still run: {by}; the namespace takes it along");
             lines.push(line(object, Ending::Left, why));
             continue;
         }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Ending, Job, Line};
 use crate::cli::calls::{Collection, name_of};
+use crate::cli::progress::{Progress, Unit, count};
 use crate::cluster::WriteError;
 use crate::quota::FINALIZER;
 
@@ -29,6 +30,8 @@ pub(super) async fn delete(job: &Job) -> Vec<Line> {
     if found.is_empty() {
         return all(Ending::Nothing, "none is there".to_owned());
     }
+    let progress = Progress::new("deleting quota ledgers", Unit::Objects);
+    progress.expect(count(found.len()));
     let mut lines = Vec::new();
     for ledger in &found {
         let (result, message) = match one(job, ledgers, ledger).await {
@@ -36,6 +39,7 @@ pub(super) async fn delete(job: &Job) -> Vec<Line> {
             Err(why) => (Ending::Failed, why),
         };
         lines.push(Line { step: STEP, object: ledgers.object(name_of(ledger)), result, message });
+        progress.add();
     }
     lines
 }

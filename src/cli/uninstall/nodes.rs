@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Ending, Job, Line};
 use crate::cli::calls::{Collection, name_of};
+use crate::cli::progress::{Progress, Unit, count};
 use crate::placement::publish::calls::MANAGER;
 
 const STEP: &str = "nodes";
@@ -18,13 +19,23 @@ const NODES: Collection<'static> =
 
 pub(super) async fn clean(job: &Job) -> Vec<Line> {
     let line = |result, message: String| Line { step: STEP, object: "Nodes".to_owned(), result, message };
+    let progress = Progress::new("freeing nodes of labels and annotations", Unit::Objects);
     let nodes = match job.calls.list(NODES, None).await {
         Ok(nodes) => nodes,
         Err(error) => return vec![line(Ending::Failed, error.to_string())],
     };
-    let marked = nodes.iter().filter_map(|node| Some((name_of(node), without_ours(node)?)));
-    let cleaned: Vec<Line> =
-        stream::iter(marked).map(|(name, patch)| one(job, name, patch)).buffered(AT_ONCE).collect().await;
+    let marked: Vec<_> = nodes.iter().filter_map(|node| Some((name_of(node), without_ours(node)?))).collect();
+    progress.expect(count(marked.len()));
+    let progress = &progress;
+    let cleaned: Vec<Line> = stream::iter(marked)
+        .map(|(name, patch)| async move {
+            let line = one(job, name, patch).await;
+            progress.add();
+            line
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
     if cleaned.is_empty() {
         vec![line(Ending::Nothing, "none carries anything of ours".to_owned())]
     } else {

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Ending, Job, Line};
 use crate::cli::calls::{Collection, is_ours};
+use crate::cli::progress::{Progress, Unit};
 use crate::cluster::WriteError;
 
 const STEP: &str = "servers";
@@ -19,10 +20,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopped {
     Yes,
+    /// There is none where they should be. One that runs by another name, elsewhere, is found by what it does.
+    NotThere,
     Unknown,
 }
 
-pub(super) async fn stop(job: &Job) -> (Vec<Line>, Stopped) {
+/// Stops them, unless something still `stands` that needs them.
+pub(super) async fn stop(job: &Job, stands: &[String]) -> (Vec<Line>, Stopped) {
     let kind = Collection {
         group: "apps",
         version: "v1",
@@ -32,11 +36,21 @@ pub(super) async fn stop(job: &Job) -> (Vec<Line>, Stopped) {
     };
     let line = |result, message: String| Line { step: STEP, object: kind.object(NAME), result, message };
     let (line, stopped) = match job.calls.get(kind, NAME).await {
-        // They may run by another name, or elsewhere.
-        Ok(None) => (line(Ending::Nothing, "not there".to_owned()), Stopped::Unknown),
+        Ok(None) => match ended(job).await {
+            Ok(()) => (line(Ending::Nothing, "not there".to_owned()), Stopped::NotThere),
+            Err(why) => (line(Ending::Left, format!("not there, but {why}")), Stopped::Unknown),
+        },
         Ok(Some(found)) if !is_ours(&found) => {
             let why = "left, since it is not ours: it has no label app.kubernetes.io/name: plimsoll";
             (line(Ending::Left, why.to_owned()), Stopped::Unknown)
+        }
+        Ok(Some(_)) if !stands.is_empty() => {
+            let why = format!(
+                "not stopped, since without them nobody would answer what still calls them, and what it is about would \
+                 be refused: {}",
+                stands.join(", ")
+            );
+            (line(Ending::Failed, why), Stopped::Unknown)
         }
         // As if they were: nothing is written anyway.
         Ok(Some(_)) if job.dry_run => (line(job.ending(), job.words("stopped")), Stopped::Yes),
@@ -52,7 +66,13 @@ pub(super) async fn stop(job: &Job) -> (Vec<Line>, Stopped) {
 async fn scale_down(job: &Job, kind: Collection<'_>) -> Result<(), String> {
     let none = json!({"spec": {"replicas": 0}});
     job.calls.merge(kind, Some("scale"), NAME, &none).await.map_err(|error| error.to_string())?;
-    let deadline = Instant::now() + job.wait;
+    ended(job).await
+}
+
+/// Waits until no pod of theirs runs.
+async fn ended(job: &Job) -> Result<(), String> {
+    let deadline = Instant::now() + if job.dry_run { Duration::ZERO } else { job.wait };
+    let progress = Progress::new("waiting for the servers to end", Unit::Objects);
     loop {
         let running = running(job).await.map_err(|error| error.to_string())?;
         if running == 0 {
@@ -64,6 +84,7 @@ async fn scale_down(job: &Job, kind: Collection<'_>) -> Result<(), String> {
                 job.wait
             ));
         }
+        progress.say(&format!("{running} pods run"));
         sleep(PAUSE).await;
     }
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use plimsoll_core::admission::{Context, Outcome, Skip, decide, why_no_profile};
 use plimsoll_core::keys;
+use plimsoll_core::overcommit::restored;
 use plimsoll_core::placement::WorkloadKey;
 use plimsoll_core::pod::Pruned;
 use serde_json::Value;
@@ -27,7 +28,9 @@ pub(super) fn explained(view: &View<'_>, key: &WorkloadKey, read: &Read) -> Mark
     let objects = view.known.objects.load();
     let context =
         Context { objects: &objects, settings: &settings, namespace: None, now: view.now, defaulted: None };
-    let pruned = Pruned::of(pod);
+    // The one that runs was lowered; the next one is written as this one was.
+    let next = restored(pod);
+    let pruned = Pruned::of(&next);
     let decision = decide(&pruned, &key.namespace, &context);
     let reasons = if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
         why_no_profile(&pruned, &key.namespace, &context)
@@ -46,5 +49,56 @@ pub(super) fn explained(view: &View<'_>, key: &WorkloadKey, read: &Read) -> Mark
             ". The next one would be:"
         }
         (words::decision(&title, &decision, &reasons))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arc_swap::ArcSwap;
+    use jiff::Timestamp;
+    use plimsoll_core::objects::{Objects, read_manifest};
+    use plimsoll_core::pod::Workload;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::Sources;
+    use crate::dashboard::{Frame, Query};
+
+    #[test]
+    fn the_next_pod_is_the_one_that_was_written() {
+        let mut objects = Objects::default();
+        for manifest in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+            json!({
+                "apiVersion": "plimsoll.dev/v1alpha1", "kind": "OvercommitProfile", "metadata": {"name": "all"},
+                "spec": {"mode": "Static", "static": {"factors": {"cpu": "0.25"}}},
+            }),
+        ] {
+            objects.put(read_manifest(&manifest).unwrap().unwrap());
+        }
+        let known = Sources { objects: Arc::new(ArcSwap::from_pointee(objects)), ..Sources::default() };
+        let record = json!({
+            "basis": "original", "profile": "all",
+            "containers": {"app": {"requests": {"cpu": "2"}, "set": {"cpu": "500m"}, "limits": {}}},
+        });
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web-1", "namespace": "shop", "annotations": {
+                "plimsoll.dev/applied": "cpu: 2->500m",
+                "plimsoll.dev/original-resources": record.to_string(),
+            }},
+            "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]},
+        });
+        let workload = Workload { group: "apps".into(), kind: "Deployment".into(), name: "web".into() };
+        let key = WorkloadKey { namespace: "shop".into(), workload: workload.into() };
+        let read = Read { pod: Some(Ok(Some(pod))), ..Read::default() };
+        let (query, now) = (Query::default(), Timestamp::UNIX_EPOCH);
+        let frame = Frame { path: "/", query: &query, section: "none", refreshes: false, now };
+        let view = View { known: &known, frame, now };
+        let text = explained(&view, &key, &read).into_string();
+        assert!(text.contains("applied (profile all)"), "{text}");
+        assert!(text.contains("500m") && !text.contains("unchanged"), "{text}");
     }
 }

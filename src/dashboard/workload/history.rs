@@ -39,16 +39,17 @@ pub(super) fn plots(view: &View<'_>, key: &WorkloadKey) -> Markup {
 
 fn plot(points: &[Point], index: usize, unit: f64, unit_name: &str, resource: &str, last: &Point) -> Markup {
     let value = |pair: &[f32; 2]| f64::from(pair.get(index).copied().unwrap_or_default()) / unit;
-    let series = |colour, of: &dyn Fn(&Point) -> Option<[f32; 2]>| Series {
+    let used = |point: &Point| Some(f64::from((*point.used.get(index)?)?) / unit);
+    let series = |colour, of: &dyn Fn(&Point) -> Option<f64>| Series {
         colour,
-        points: points.iter().filter_map(|point| Some((point.at, value(&of(point)?)))).collect(),
+        points: points.iter().filter_map(|point| Some((point.at, of(point)?))).collect(),
     };
     let all = [
-        series(BEFORE, &|point| Some(point.before)),
-        series(NOW, &|point| Some(point.now)),
-        series(USED, &|point| point.used),
+        series(BEFORE, &|point| Some(value(&point.before))),
+        series(NOW, &|point| Some(value(&point.now))),
+        series(USED, &used),
     ];
-    let used = last.used.map_or_else(|| "not measured".to_owned(), |used| number(value(&used)));
+    let used = used(last).map_or_else(|| "not measured".to_owned(), number);
     let description = format!(
         "At the end {} {unit_name} requested before, {} requested now, {used} used.",
         number(value(&last.before)),

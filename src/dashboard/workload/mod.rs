@@ -116,7 +116,8 @@ pub(super) fn page(address: &Address, view: &View<'_>, read: &Read) -> Result<Pa
 
 fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
     let saved = row.saved();
-    let used = |figure: String| if row.measured == 0 { "-".to_owned() } else { figure };
+    let used = row.used();
+    let known = |used: Option<i128>, shown: fn(i128) -> String| used.map_or_else(|| "-".to_owned(), shown);
     let table = html! {
         table.short {
             caption { "All pods together" }
@@ -129,12 +130,12 @@ fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
             tbody {
                 tr {
                     th scope="row" { "CPU, cores" }
-                    td.num { (cores(row.before.cpu)) } td.num { (cores(row.now.cpu)) } td.num { (used(cores(row.used.cpu))) }
+                    td.num { (cores(row.before.cpu)) } td.num { (cores(row.now.cpu)) } td.num { (known(used.cpu, cores)) }
                     td.num.strong { (cores(saved.cpu)) " " span.muted { "(" (percent(saved.cpu, row.before.cpu)) ")" } }
                 }
                 tr {
                     th scope="row" { "Memory" }
-                    td.num { (memory(row.before.memory)) } td.num { (memory(row.now.memory)) } td.num { (used(memory(row.used.memory))) }
+                    td.num { (memory(row.before.memory)) } td.num { (memory(row.now.memory)) } td.num { (known(used.memory, memory)) }
                     td.num.strong { (memory(saved.memory)) " " span.muted { "(" (percent(saved.memory, row.before.memory)) ")" } }
                 }
             }
@@ -142,7 +143,7 @@ fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
     };
     html! {
         (scrolled("All pods together", &table))
-        @if row.measured < row.pods { p.taken { "Usage was measured for " (count(row.measured)) " of " (count(row.pods)) " pods." } }
+        @if row.measured.both() < row.pods { p.taken { "Usage was measured for " (savings::measured(row.measured)) " of " (count(row.pods)) " pods." } }
         (history::plots(view, key))
     }
 }

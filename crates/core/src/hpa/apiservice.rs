@@ -208,13 +208,16 @@ pub fn remove(
     let service = ServiceRef::of(found);
     let recorded = annotation(found, keys::APISERVICE_ORIGINAL);
     if !service.as_ref().is_some_and(|service| service.is(ours)) {
-        if recorded.is_none() {
+        let record: Value = recorded.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        // Else it may point at us in another namespace, and without the record it could not be given back.
+        let is_back =
+            ServiceRef::of(&record).is_some_and(|theirs| service.as_ref().is_some_and(|now| now.is(&theirs)));
+        if !is_back {
             return Err(ApiServiceError::NotOurs { name, found: owner(service.as_ref()) });
         }
         // Somebody put theirs back already; our record is all that is left of us.
         let mut changed = found.clone();
         annotate(&mut changed, keys::APISERVICE_ORIGINAL, None);
-        let record: Value = recorded.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let injected = record.get("injected").and_then(Value::as_str);
         if injected.is_some() && annotation(found, INJECT_CA_FROM) == injected {
             // Else its CA would be replaced by ours for ever.

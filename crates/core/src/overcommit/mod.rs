@@ -14,6 +14,7 @@ mod plan;
 mod pod_level;
 mod reason;
 mod record;
+mod restore;
 mod vpa;
 
 pub use amount::Amount;
@@ -25,4 +26,5 @@ pub(crate) use plan::resources;
 pub use plan::{Inputs, Line, Plan, Requested, Target, plan};
 pub use reason::{Held, Kept, Rule};
 pub use record::{Record, write as write_record};
+pub use restore::restored;
 pub use vpa::final_resources;

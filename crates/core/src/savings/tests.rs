@@ -114,7 +114,7 @@ fn sums_by_workload_and_namespace() {
     let expected = Row {
         pods: 2,
         lowered: 1,
-        measured: 1,
+        measured: Measured { cpu: 1, memory: 1 },
         before: Figures { cpu: 1500 * MILLI, memory: 128 * MI },
         now: Figures { cpu: 1000 * MILLI, memory: 128 * MI },
         used: Figures { cpu: 125 * MILLI, memory: MI },
@@ -124,5 +124,39 @@ fn sums_by_workload_and_namespace() {
     assert_eq!(row.saved(), Figures { cpu: 500 * MILLI, memory: 0 });
     assert_eq!(savings.total(), expected);
     assert_eq!(savings.namespaces(), [(Arc::from("shop"), expected)].into());
-    assert_eq!((usage.len(), usage.is_empty()), (3, false));
+    assert_eq!((usage.len(), usage.is_empty()), (2, false), "what is no number was not measured");
+}
+
+#[test]
+fn each_resource_is_measured_on_its_own() {
+    let pods = ["a", "b"].map(|name| {
+        let pod = pod(name, &Value::Null, &containers("500m", "64Mi"), "Running");
+        SavingsPod::read(&pod, &Objects::default()).unwrap().unwrap()
+    });
+    for (rule, measured, used, of_measured) in [
+        ("nothing", vec![], (None, None), (None, None)),
+        ("no number", vec![("a", Some(f64::NAN), Some(-1.0))], (None, None), (None, None)),
+        (
+            "CPU alone",
+            vec![("a", Some(0.25), None), ("b", Some(0.0), Some(f64::INFINITY))],
+            (Some(250 * MILLI), None),
+            (Some(1000 * MILLI), None),
+        ),
+        (
+            "CPU of one, memory of the other",
+            vec![("a", Some(0.25), None), ("b", None, Some(1024.0 * 1024.0))],
+            (Some(250 * MILLI), Some(MI)),
+            (Some(500 * MILLI), Some(64 * MI)),
+        ),
+        ("nothing is used", vec![("a", Some(0.0), None)], (Some(0), None), (Some(500 * MILLI), None)),
+    ] {
+        let mut usage = Usage::default();
+        for (name, cpu, memory) in measured {
+            usage.add("shop", name, cpu, memory);
+        }
+        let total = Savings::of(&pods, &usage).total();
+        let pair = |used: Used| (used.cpu, used.memory);
+        assert_eq!((pair(total.used()), pair(total.now_of_measured())), (used, of_measured), "{rule}");
+        assert_eq!(total.measured.both(), total.measured.cpu.min(total.measured.memory), "{rule}");
+    }
 }

@@ -145,6 +145,26 @@ fn somebody_put_theirs_back() {
 }
 
 #[test]
+fn the_record_stays_unless_its_service_is_back() {
+    let group = MetricsGroup::Metrics;
+    let elsewhere = Wanted { service: service("shop", "plimsoll"), ..wanted() };
+    let taken = replaced(install(group, "v1beta1", Some(&metrics_server()), &elsewhere).unwrap());
+    let mut others = taken.clone();
+    others["spec"]["service"] = json!({"namespace": "monitoring", "name": "prometheus-adapter"});
+    let Step::Create(made) = install(group, "v1beta1", None, &elsewhere).unwrap() else { panic!() };
+    for (rule, found, whose) in [
+        ("ours in another namespace", &taken, "Service shop/plimsoll"),
+        ("made by ours in another namespace", &made, "Service shop/plimsoll"),
+        ("somebody else's", &others, "Service monitoring/prometheus-adapter"),
+    ] {
+        let error = remove(group, "v1beta1", Some(found), &wanted().service).unwrap_err();
+        assert!(error.to_string().contains(whose), "{rule}: {error}");
+    }
+    let back = replaced(remove(group, "v1beta1", Some(&taken), &elsewhere.service).unwrap());
+    assert_eq!(back, metrics_server());
+}
+
+#[test]
 fn cert_manager_writes_for_one_only() {
     let group = MetricsGroup::Metrics;
     let mut theirs = metrics_server();

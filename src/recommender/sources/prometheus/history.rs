@@ -41,6 +41,8 @@ pub struct Progress {
     pub until: i64,
     /// Samples delivered until now.
     pub samples: u64,
+    /// How much of all namespaces and times was read, or has failed, in per cent.
+    pub percent: u64,
 }
 
 /// The times of which there are points: whole multiples of the step.
@@ -120,6 +122,8 @@ struct Load<'l> {
     groups: Vec<Group<'l>>,
     scan: Scan,
     state: Progress,
+    /// Steps of all namespaces that are done.
+    steps_done: u64,
     /// Parts that failed since the last answer.
     failed_in_a_row: u32,
     /// Calls that were too much since the last answer.
@@ -143,7 +147,8 @@ impl<'l> Load<'l> {
             wanted: wanted.iter().copied().collect(),
             groups,
             scan: Scan::default(),
-            state: Progress { namespaces_done: 0, namespaces, until: grid.first, samples: 0 },
+            state: Progress { namespaces_done: 0, namespaces, until: grid.first, samples: 0, percent: 0 },
+            steps_done: 0,
             failed_in_a_row: 0,
             too_much_in_a_row: 0,
         }
@@ -163,6 +168,7 @@ impl<'l> Load<'l> {
                     (self.failed_in_a_row, self.too_much_in_a_row) = (0, 0);
                     self.deliver(&cpu, &memory, sink);
                     group.at += steps;
+                    self.count_steps(group.len(), steps);
                     self.state.until = self.grid.at(group.at - 1);
                     progress(self.state);
                 }
@@ -172,11 +178,21 @@ impl<'l> Load<'l> {
                 Err(error) => {
                     self.scan.failures.push(error.failure(&group.scope()));
                     self.failed_in_a_row += 1;
+                    self.count_steps(group.len(), self.grid.count - group.at);
                     break;
                 }
             }
         }
         self.state.namespaces_done += group.len();
+    }
+
+    fn count_steps(&mut self, namespaces: usize, steps: u64) {
+        let times = |namespaces: usize, steps: u64| {
+            steps.saturating_mul(u64::try_from(namespaces).unwrap_or(u64::MAX))
+        };
+        self.steps_done = self.steps_done.saturating_add(times(namespaces, steps));
+        let all = times(self.state.namespaces, self.grid.count);
+        self.state.percent = self.steps_done.saturating_mul(100).checked_div(all).unwrap_or(0).min(100);
     }
 
     fn deliver(&mut self, cpu: &Table, memory: &Table, sink: &mut Sink<'_>) {
