@@ -122,7 +122,7 @@ fn all_is_well() {
 #[test]
 fn what_is_wrong_is_told() {
     type Break = fn(&Api);
-    let rows: [(&str, Break, &str, &str, &str); 15] = [
+    let rows: [(&str, Break, &str, &str, &str); 18] = [
         (
             "not installed",
             |api| api.remove("/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll"),
