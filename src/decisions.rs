@@ -116,6 +116,7 @@ pub(crate) fn why(answer: &Answer) -> &str {
         // What went wrong is told to whoever sent it, by the first warning.
         (Outcome::Error, _) => answer.warnings.first().map(String::as_str).unwrap_or_default(),
         (_, Some(denial)) => &denial.message,
+        (Outcome::Unchanged, _) if answer.profile.is_some() => "nothing had to be lowered",
         _ => answer.changed.as_deref().unwrap_or_default(),
     }
 }

@@ -117,7 +117,8 @@ impl Query {
             return Ok(words.first().copied().unwrap_or_default());
         }
         words.iter().find(|word| **word == given).copied().ok_or_else(|| {
-            Refusal::bad(&format!("{name} is {given:?}, but must be one of {}", words.join(", ")))
+            let known: Vec<&str> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+            Refusal::bad(&format!("{name} is {given:?}, but must be one of {}", known.join(", ")))
         })
     }
 

@@ -363,7 +363,7 @@ fn the_profile_of_the_notes_is_the_shipped_one() {
     for (values, want) in [("{}", shipped), ("recommender: {enabled: false}", without_recommender)] {
         let notes = notes(values);
         let (_, rest) = notes.split_once("<<'EOF'\n").unwrap();
-        let (profile, _) = rest.split_once("     EOF\n").unwrap();
+        let (profile, _) = rest.split_once("\nEOF\n").expect("EOF where a shell sees it");
         assert_eq!(serde_saphyr::from_str::<Value>(profile).unwrap(), want, "{values}");
     }
 }

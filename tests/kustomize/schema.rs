@@ -25,6 +25,10 @@ fn config_does_not_set_what_has_a_value() {
         let said = format!("config.{path} is set: set the value {value} instead");
         assert!(error.contains(&said), "{config}: {said:?} is not in {error}");
     }
+    for section in ["server", "probes"] {
+        let error = chart(&format!("config: {{{section}: {{address: '0.0.0.0:9999'}}}}")).unwrap_err();
+        assert!(error.contains(&format!("config.{section}.address is set: leave it out")), "{error}");
+    }
     for allowed in ["placement: {balance: {dryRun: false}}", "quota: {webhookTimeout: 5s}", "hpa: null"] {
         chart(&format!("config: {{{allowed}}}")).unwrap();
     }
