@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ClusterOptions;
+use super::Page;
 use super::backoff::{Backoff, chance};
 use crate::metrics::Metrics;
 use crate::status::{Failure, Part};
@@ -104,15 +105,6 @@ pub(crate) fn describe(error: &kube::Error) -> String {
     text
 }
 
-/// The items are read one at a time: a page of pods as one tree would be many times its text.
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(default, borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
 /// An object of an event. It may be deeper than `serde_json` reads by itself: a quota tree is, and whoever may write one
 /// must not be able to hide it. What is deeper than anything should be is read as null.
 #[derive(Clone, Debug)]
@@ -124,14 +116,6 @@ impl<'de> Deserialize<'de> for Watched {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         nesting::from_str(raw.get(), Deeper::Cut).map(Self).map_err(serde::de::Error::custom)
     }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PageMetadata {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    next: Option<String>,
 }
 
 /// What is listed and watched.
@@ -284,15 +268,15 @@ impl<R: Reader> Watch<R> {
                 .map_err(|_| WatchFailure::Slow)??;
             let page: Page<'_> = serde_json::from_str(&text).map_err(WatchFailure::NoList)?;
             self.heard();
-            for raw in page.items.into_iter().flatten() {
+            for raw in page.items() {
                 let object = nesting::from_str(raw.get(), Deeper::Cut).map_err(WatchFailure::NoList)?;
                 items.extend(self.noted(self.reader.item(&object)).flatten());
             }
-            let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else {
-                let version = page.metadata.resource_version.filter(|version| !version.is_empty());
-                return Ok((version.ok_or(WatchFailure::NoVersion)?, items));
+            let Some(next) = page.next() else {
+                let version = page.version().ok_or(WatchFailure::NoVersion)?;
+                return Ok((version.to_owned(), items));
             };
-            parameters = parameters.continue_token(&next);
+            parameters = parameters.continue_token(next);
         }
     }
 

@@ -6,31 +6,13 @@ use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams};
 use plimsoll_core::quota::QuotaPod;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::CALL_TIMEOUT;
-use crate::cluster::{Call, WriteError, send};
+use crate::cluster::{Call, Page, WriteError, send};
 
 /// How many pods a page of a list holds.
 const PAGE: u32 = 500;
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(default, borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PageMetadata {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    next: Option<String>,
-}
 
 /// A pod of a watch or a list. One that cannot be counted is no pod that the API server has stored; it is told and
 /// passed over.
@@ -55,13 +37,13 @@ pub(super) async fn list(client: &Client) -> Result<(Option<u64>, Vec<Arc<QuotaP
         let garbage =
             |error: serde_json::Error| call.unavailable(format!("the answer is no list of pods: {error}"));
         let page: Page<'_> = serde_json::from_str(&text).map_err(garbage)?;
-        for item in page.items.into_iter().flatten() {
+        for item in page.items() {
             let pod: Value = serde_json::from_str(item.get()).map_err(garbage)?;
             pods.extend(read(&pod));
         }
-        match page.metadata.next.filter(|next| !next.is_empty()) {
-            Some(next) => parameters = parameters.continue_token(&next),
-            None => return Ok((page.metadata.resource_version.and_then(|text| text.parse().ok()), pods)),
+        match page.next() {
+            Some(next) => parameters = parameters.continue_token(next),
+            None => return Ok((page.version().and_then(|text| text.parse().ok()), pods)),
         }
     }
 }

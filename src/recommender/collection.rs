@@ -9,14 +9,12 @@ use kube::core::params::{
     DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::MANAGER;
 use super::objects::{Owner, Version};
-use crate::cluster::Limiter;
-use crate::cluster::{Call, WriteError};
+use crate::cluster::{Call, Limiter, Page, WriteError};
 use crate::crd::{GROUP, VERSION};
 use crate::metrics::{Metrics, WriteResult};
 
@@ -44,21 +42,6 @@ impl std::fmt::Debug for Collection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Collection").field("kind", &self.kind).finish_non_exhaustive()
     }
-}
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(default, borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PageMetadata {
-    #[serde(rename = "continue")]
-    next: Option<String>,
 }
 
 /// What is read of the answer to a write.
@@ -122,11 +105,11 @@ impl Collection {
             let broken =
                 |error: serde_json::Error| call.unavailable(format!("the answer is no list: {error}"));
             let page: Page<'_> = serde_json::from_str(&text).map_err(broken)?;
-            for object in page.items.into_iter().flatten() {
+            for object in page.items() {
                 each(serde_json::from_str(object.get()).map_err(broken)?);
             }
-            let Some(next) = page.metadata.next.filter(|next| !next.is_empty()) else { return Ok(()) };
-            parameters = parameters.continue_token(&next);
+            let Some(next) = page.next() else { return Ok(()) };
+            parameters = parameters.continue_token(next);
         }
     }
 

@@ -5,31 +5,14 @@ use std::time::Duration;
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::ListParams;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use crate::cluster::{Call, WriteError, send};
+use crate::cluster::{Call, Page, WriteError, send};
 
 /// How many pods a page of a list holds.
 const PAGE: u32 = 500;
 /// The longest that a page may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(default, borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PageMetadata {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-}
 
 /// Gives each pod to `each`, one at a time, so that only what is made of them is kept.
 pub(crate) async fn pods(
@@ -55,11 +38,11 @@ pub(crate) async fn pods(
         let garbage =
             |error: serde_json::Error| call.unavailable(format!("the answer is no list of pods: {error}"));
         let page: Page<'_> = serde_json::from_str(&text).map_err(garbage)?;
-        for item in page.items.into_iter().flatten() {
+        for item in page.items() {
             each(serde_json::from_str(item.get()).map_err(garbage)?);
         }
-        match page.metadata.next.filter(|next| !next.is_empty()) {
-            Some(next) => parameters = parameters.continue_token(&next),
+        match page.next() {
+            Some(next) => parameters = parameters.continue_token(next),
             None => return Ok(()),
         }
     }
