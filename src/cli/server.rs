@@ -51,19 +51,19 @@ pub(super) fn url(server: &str, path: &str) -> Result<Uri, CliError> {
 
 /// What is answered at a URL.
 pub(super) async fn by_url(url: &Uri, config: &Config) -> anyhow::Result<Bytes> {
-    let asked = async {
-        let client: HttpClient<HttpConnector, Full<Bytes>> =
-            HttpClient::builder(TokioExecutor::new()).build_http();
-        body(client.get(url.clone()).await?).await
-    };
+    let client: HttpClient<HttpConnector, Full<Bytes>> =
+        HttpClient::builder(TokioExecutor::new()).build_http();
+    let asked = async { Ok(client.get(url.clone()).await?) };
     let namespace = &config.admission.own_namespace;
     let port = url.port_u16().unwrap_or(80);
-    in_time(asked).await.with_context(|| {
+    let answer = in_time(asked).await.with_context(|| {
         format!(
             "{url}: the server cannot be asked; without --server a port-forward is made, or in another shell run \
              `kubectl -n {namespace} port-forward deployment/plimsoll {port}:8082`"
         )
-    })
+    })?;
+    // It was reached, so that no other way to it is of any help.
+    in_time(body(answer)).await.with_context(|| url.to_string())
 }
 
 /// Our pods.
@@ -129,7 +129,7 @@ pub(super) async fn by_any_pod(client: &Client, config: &Config, path: &str) -> 
     by_pod(client, config, name(ready), path).await
 }
 
-async fn in_time(asked: impl Future<Output = anyhow::Result<Bytes>>) -> anyhow::Result<Bytes> {
+async fn in_time<T>(asked: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     timeout(TIMEOUT, asked)
         .await
         .map_err(|_| anyhow::anyhow!("no answer within {} s", TIMEOUT.as_secs()))
