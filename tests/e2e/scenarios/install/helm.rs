@@ -166,6 +166,9 @@ pub(in crate::scenarios) async fn upgrade(world: &World) -> Result<()> {
     check_eq!(bundles(playground, &names).await?, before, "caBundles");
     check_eq!(bound(playground).await?, asked, "the namespaces that quota is asked about");
     check_eq!(playground.replicas().await?.len(), 3, "replicas");
+    // The pods that were created are gone, but may be counted for a moment yet.
+    let force = json!({"metadata": {"annotations": {"plimsoll.dev/force": "true"}}});
+    playground.cluster.merge(&tree, &force).await?;
     playground.cluster.delete(&tree).await
 }
 

@@ -58,8 +58,8 @@ pub(in super::super) async fn flood(world: &World) -> Result<()> {
         let placed = placement.placed("flood=yes", PODS).await?;
         // By load alone the idle node would get nearly all. Not a third each: the scheduler binds faster than a watch tells of
         // it, so that some pods in a row go to the node that had least.
-        let most = placed.values().max().copied().unwrap_or_default();
-        ensure!(placed.len() == 3 && most <= PODS * 2 / 3, "placed {placed:?}");
+        let idle = placed.get("n1").copied().unwrap_or_default();
+        ensure!(placed.len() == 3 && idle <= PODS * 3 / 4, "placed {placed:?}");
         until("the flood to be over", async || {
             Ok(placement.ask("/api/v1/nodes").await?["flood"].is_null().then_some(()))
         })
