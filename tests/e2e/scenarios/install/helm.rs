@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{KINDS, WEBHOOKS, bound, bundles, converted, counted, has_target, plant};
 use crate::harness::creates::Creates;
