@@ -67,7 +67,7 @@ pub struct Engine {
     namespaces: Option<Arc<dyn NamespaceReader>>,
     quota: Option<Door>,
     autoscalers: bool,
-    decisions: Decisions,
+    decisions: Option<Decisions>,
     metrics: Arc<Metrics>,
 }
 
@@ -80,15 +80,7 @@ impl Engine {
         namespaces: Option<Arc<dyn NamespaceReader>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self {
-            objects,
-            settings,
-            namespaces,
-            quota: None,
-            autoscalers: true,
-            decisions: Decisions::default(),
-            metrics,
-        }
+        Self { objects, settings, namespaces, quota: None, autoscalers: true, decisions: None, metrics }
     }
 
     /// The same engine, that reads namespaces which the snapshot does not hold.
@@ -112,7 +104,14 @@ impl Engine {
     /// The same engine, that keeps its last decisions there.
     #[must_use]
     pub fn with_decisions(self, decisions: Decisions) -> Self {
-        Self { decisions, ..self }
+        Self { decisions: Some(decisions), ..self }
+    }
+
+    /// Keeps a decision where somebody may look.
+    fn record(&self, stage: Stage, review: &Review<'_>, answer: &Answer) {
+        if let Some(decisions) = &self.decisions {
+            decisions.record(Decided::now(stage, review, answer));
+        }
     }
 
     async fn mutate(&self, body: &[u8]) -> Reply {
@@ -124,7 +123,7 @@ impl Engine {
         let settings = self.settings.load_full();
         if is_hpa(&review) {
             let answer = hpa::answer(&review, &objects, &settings, self.autoscalers, &self.metrics);
-            self.decisions.record(Decided::now(Stage::Mutate, &review, &answer));
+            self.record(Stage::Mutate, &review, &answer);
             return written(&review, &answer);
         }
         let namespace = match core::needs_namespace(&review, &objects, &settings) {
@@ -157,7 +156,7 @@ impl Engine {
             && core::is_about_pods(&review)
         {
             let step = core::quota_step(&review, &objects, &settings);
-            return quota::answer(&review, step, door, &self.metrics, &self.decisions);
+            return quota::answer(&review, step, door, &self.metrics, self.decisions.as_ref());
         }
         let usage = match &self.quota {
             Some(door) if core::needs_usage(&review) => quota::usage(door, &review).await,
@@ -166,7 +165,7 @@ impl Engine {
         let context = core::ValidateContext { objects: &objects, settings: &settings, usage: usage.as_ref() };
         let answer = core::validate(&review, &context);
         self.metrics.admission_request(Stage::Validate, operation(&review.operation), answer.outcome.word());
-        self.decisions.record(Decided::now(Stage::Validate, &review, &answer));
+        self.record(Stage::Validate, &review, &answer);
         Answered::Now(written(&review, &answer))
     }
 
@@ -234,7 +233,7 @@ impl Engine {
             why = why(&decision.answer),
             "reviewed"
         );
-        self.decisions.record(Decided::now(stage, review, &decision.answer));
+        self.record(stage, review, &decision.answer);
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn answer(
     step: QuotaStep,
     door: &Door,
     metrics: &Arc<Metrics>,
-    decisions: &Decisions,
+    decisions: Option<&Decisions>,
 ) -> Answered {
     let operation = operation(&review.operation);
     let (request, warnings) = match step {
@@ -28,21 +28,25 @@ pub(super) fn answer(
         QuotaStep::Skip(skip) => {
             let answer = Answer::allow(Outcome::Skipped(skip));
             metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
-            decisions.record(Decided::now(Stage::Validate, review, &answer));
+            if let Some(decisions) = decisions {
+                decisions.record(Decided::now(Stage::Validate, review, &answer));
+            }
             return Answered::Now(written(review, &answer));
         }
         QuotaStep::Refuse(why) => {
             metrics.quota_decision(QuotaOutcome::Blocked);
             let answer = Answer::deny(why);
             metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
-            decisions.record(Decided::now(Stage::Validate, review, &answer));
+            if let Some(decisions) = decisions {
+                decisions.record(Decided::now(Stage::Validate, review, &answer));
+            }
             return Answered::Now(written(review, &answer));
         }
     };
     // What is waited for must not hold on to the request.
     let (version, uid) = (review.version, review.uid.to_owned());
-    let mut decided = Decided::now(Stage::Validate, review, &Answer::allow(Outcome::Unchanged));
-    let decisions = decisions.clone();
+    let begun = || Decided::now(Stage::Validate, review, &Answer::allow(Outcome::Unchanged));
+    let kept = decisions.map(|decisions| (decisions.clone(), begun()));
     let (queue, metrics, reclaims) = (door.queue.clone(), Arc::clone(metrics), door.reclaims);
     Answered::Later(Box::pin(async move {
         let (namespace, name) = (Arc::clone(&request.namespace), Arc::clone(&request.name));
@@ -58,8 +62,10 @@ pub(super) fn answer(
             why = why(&answer),
             "quota"
         );
-        decided.judged(&answer);
-        decisions.record(decided);
+        if let Some((decisions, mut decided)) = kept {
+            decided.judged(&answer);
+            decisions.record(decided);
+        }
         Reply { status: StatusCode::OK, body: write_to(version, &uid, &answer).into() }
     }))
 }

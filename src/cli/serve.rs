@@ -198,8 +198,11 @@ async fn serve(
     let decisions = Decisions::default();
     let mut engine =
         Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))
-            .with_autoscalers(config.hpa.enabled)
-            .with_decisions(decisions.clone());
+            .with_autoscalers(config.hpa.enabled);
+    // Where nobody can look, nothing is kept.
+    if api.is_some() {
+        engine = engine.with_decisions(decisions.clone());
+    }
     let (mut hpa_api_address, mut extender_address) = (None, None);
     let mut balance = None;
     if let Some(client) = &client {
