@@ -234,7 +234,8 @@ impl Leader {
             &self.parts.own_namespace,
             config,
         )
-        .await;
+        .await
+        .map_err(ReadFailure::Store)?;
         let (epoch, wait) = self.raise_epoch(&stored, publisher.had_ledger()).await?;
         self.retire_others(&stored.tree).await?;
         let options = KeeperOptions {

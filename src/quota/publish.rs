@@ -75,6 +75,9 @@ pub(super) enum Mark {
 }
 
 impl Publisher {
+    /// # Errors
+    /// [`WriteError::Unavailable`]: whether there was a ledger before may soon be known, and who takes it for granted waits
+    /// for long before it counts. What will not change by asking again is taken for granted.
     pub(super) async fn new(
         writer: StatusWriter,
         events: Arc<Events>,
@@ -83,14 +86,14 @@ impl Publisher {
         tree: &Tree,
         namespace: &str,
         config: &config::Quota,
-    ) -> Self {
-        let status = status_of(&client, metrics.health(), tree).await;
+    ) -> Result<Self, WriteError> {
+        let status = status_of(&client, metrics.health(), tree).await?;
         let others = match &status {
             Some(status) if status.get("ledger").is_some() => Some(true),
-            Some(_) => others_exist(&client, metrics.health(), namespace, tree).await,
+            Some(_) => others_exist(&client, metrics.health(), namespace, tree).await?,
             None => None,
         };
-        Self {
+        Ok(Self {
             writer,
             events,
             metrics,
@@ -102,7 +105,7 @@ impl Publisher {
             had_ledger: others.unwrap_or(true),
             can_write: true,
             unread: others.is_none().then(|| Unread { client, namespace: namespace.to_owned() }),
-        }
+        })
     }
 
     pub(super) const fn had_ledger(&self) -> bool {
@@ -137,8 +140,8 @@ impl Publisher {
         let tree = &stored.tree;
         if let Some(Unread { client, namespace }) = &self.unread {
             let health = self.metrics.health();
-            if status_of(client, health, tree).await.is_some()
-                && others_exist(client, health, namespace, tree).await.is_some()
+            if matches!(status_of(client, health, tree).await, Ok(Some(_)))
+                && matches!(others_exist(client, health, namespace, tree).await, Ok(Some(_)))
             {
                 self.unread = None;
             }
@@ -237,8 +240,8 @@ impl Publisher {
     }
 }
 
-/// The status of a tree as it stands; nothing if it cannot be read.
-async fn status_of(client: &Client, health: &Health, tree: &Tree) -> Option<Value> {
+/// The status of a tree as it stands; nothing if it cannot be read. An error only if asking again may help.
+async fn status_of(client: &Client, health: &Health, tree: &Tree) -> Result<Option<Value>, WriteError> {
     let object = format!("{TREE_NAMESPACE}/{}", tree.name);
     let call = Call {
         verb: "get",
@@ -253,25 +256,35 @@ async fn status_of(client: &Client, health: &Health, tree: &Tree) -> Option<Valu
     match send(client, call, request, CALL_TIMEOUT).await {
         Ok(text) => {
             health.works(Part::QuotaKeeper, READ);
-            let object: Value = nesting::from_str(&text, nesting::Deeper::Cut).ok()?;
-            Some(object.get("status").cloned().unwrap_or_else(|| json!({})))
+            let object: Option<Value> = nesting::from_str(&text, nesting::Deeper::Cut).ok();
+            Ok(object.map(|object| object.get("status").cloned().unwrap_or_else(|| json!({}))))
         }
         // It was just deleted, which whoever watches it will say.
         Err(WriteError::NotFound { .. }) => {
             health.works(Part::QuotaKeeper, READ);
-            None
+            Ok(None)
         }
         Err(error) => {
-            if health.failed(Part::QuotaKeeper, READ, &error) {
+            let is_news = health.failed(Part::QuotaKeeper, READ, &error);
+            if matches!(error, WriteError::Unavailable { .. }) {
+                return Err(error);
+            }
+            if is_news {
                 tracing::warn!(%error, "the quota tree cannot be read; it is taken for granted that it had a ledger");
             }
-            None
+            Ok(None)
         }
     }
 }
 
 /// Whether there are ledgers of other trees: promises made by them may still come true. Nothing if they cannot be listed.
-async fn others_exist(client: &Client, health: &Health, namespace: &str, tree: &Tree) -> Option<bool> {
+/// An error only if asking again may help: the API server answers so while it begins to serve the kind.
+async fn others_exist(
+    client: &Client,
+    health: &Health,
+    namespace: &str,
+    tree: &Tree,
+) -> Result<Option<bool>, WriteError> {
     #[derive(serde::Deserialize)]
     struct Page {
         // The API server writes an empty list of metadata as null.
@@ -298,15 +311,19 @@ async fn others_exist(client: &Client, health: &Health, namespace: &str, tree: &
     match send(client, call, request, CALL_TIMEOUT).await {
         Ok(text) => {
             health.works(Part::QuotaKeeper, LIST);
-            Some(serde_json::from_str::<Page>(&text).map_or(true, |page| {
+            Ok(Some(serde_json::from_str::<Page>(&text).map_or(true, |page| {
                 page.items.iter().flatten().any(|item| item.metadata.name != ledger_name(&tree.name))
-            }))
+            })))
         }
         Err(error) => {
-            if health.failed(Part::QuotaKeeper, LIST, &error) {
+            let is_news = health.failed(Part::QuotaKeeper, LIST, &error);
+            if matches!(error, WriteError::Unavailable { .. }) {
+                return Err(error);
+            }
+            if is_news {
                 tracing::warn!(%error, "the quota ledgers cannot be listed; it is taken for granted that there are others");
             }
-            None
+            Ok(None)
         }
     }
 }
@@ -339,17 +356,20 @@ mod tests {
             let counts = health.counts();
             counts.into_iter().find(|(part, _)| *part == Part::QuotaKeeper).unwrap().1
         };
-        for (rule, code, body, counts) in [
-            ("a right is missing", 403, status(403, "Forbidden"), [2, 0]),
-            ("the API server is busy", 503, status(503, "ServiceUnavailable"), [0, 2]),
-            ("it works", 200, json!({"metadata": {"name": "elastic"}, "items": []}), [0, 0]),
+        for (rule, code, body, counts, asks_again) in [
+            ("a right is missing", 403, status(403, "Forbidden"), [2, 0], false),
+            ("the API server is busy", 503, status(503, "ServiceUnavailable"), [0, 2], true),
+            ("the API server begins to serve the kind", 429, status(429, "TooManyRequests"), [0, 2], true),
+            ("it works", 200, json!({"metadata": {"name": "elastic"}, "items": []}), [0, 0], false),
         ] {
             let client = answering(code, &body);
             let read = status_of(&client, &health, &tree).await;
             let others = others_exist(&client, &health, "plimsoll", &tree).await;
             assert_eq!(failing(), counts, "{rule}");
+            assert_eq!([read.is_err(), others.is_err()], [asks_again; 2], "{rule}");
             let known = code == 200;
-            assert_eq!((read.is_some(), others), (known, known.then_some(false)), "{rule}");
+            let found = (read.ok().flatten().is_some(), others.ok().flatten());
+            assert_eq!(found, (known, known.then_some(false)), "{rule}");
         }
     }
 }
