@@ -13,9 +13,9 @@ use crate::certificates::bundles::{Bundles, Service};
 use crate::certificates::plan::{BundleState, same};
 use crate::certificates::secret::{Authorities, Content, read};
 use crate::certificates::store::{SecretStore, StoreError};
+use crate::cli::access::connect;
 use crate::cli::serve::certificates::targets;
 use crate::cli::{CliError, table};
-use crate::cluster;
 use crate::config::Config;
 
 #[derive(Debug, Serialize)]
@@ -56,10 +56,7 @@ struct Trust {
 
 /// Asks the cluster.
 pub(super) async fn report(args: &Args, config: &Config, name: &str) -> Result<Report, CliError> {
-    let kubeconfig = args.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-    let context = args.context.as_deref().or(config.cluster.context.as_deref());
-    let client =
-        cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))?;
+    let client = connect(args.kubeconfig.as_deref(), args.context.as_deref(), config).await?;
     let (own, namespace) = (&config.tls.self_managed, &config.admission.own_namespace);
     let store = SecretStore::new(client.clone(), namespace.clone(), own.secret.clone());
     let service = Service { namespace: namespace.clone(), name: own.service.clone() };
