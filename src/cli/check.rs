@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         Err(problem) => (vec![problem], Exit::Refused),
     };
     for line in lines {
-        writeln!(ctx.out, "{line}")?;
+        ctx.line(&line)?;
     }
     Ok(exit)
 }

@@ -215,7 +215,7 @@ impl Told {
     fn tell(&mut self, lines: Vec<Line>, ctx: &mut Context<'_>) -> Result<(), CliError> {
         if self.streams {
             for Line { step, object, message, .. } in &lines {
-                writeln!(ctx.out, "{step:<12} {object}: {message}")?;
+                ctx.line(&format!("{step:<12} {object}: {message}"))?;
             }
             ctx.out.flush()?;
         }
@@ -254,7 +254,8 @@ impl Told {
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
         let said = if said.is_empty() { "nothing to do".to_owned() } else { said.join(", ") };
-        writeln!(ctx.out, "\nUninstall: {said}")?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("Uninstall: {said}"))?;
         Ok(exit)
     }
 }
