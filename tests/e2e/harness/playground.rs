@@ -3,6 +3,8 @@
 //! No object is changed on the way. What the pods of its namespaces say runs as processes (see [`super::pods`]), and the
 //! API server reaches them by their Services (see [`super::network`]).
 
+use std::fmt::{self, Display};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use super::cluster::Cluster;
 use super::control_plane::{ControlPlane, Others};
 use super::helm::{CHART, Helm};
 use super::install::NAMESPACE;
+use super::net::Forward;
 use super::network::Network;
 use super::objects::{app, cpu, pod, profile};
 use super::pods::{Pods, ready};
@@ -151,6 +154,30 @@ impl Playground {
         .await?
     }
 
+    /// What `plimsoll status` says of the cluster, or of the server at this address only.
+    pub(crate) async fn status(&self, server: Option<SocketAddr>) -> Result<Look> {
+        let kubectl = self.cluster.kubectl.clone();
+        // The server answers only who calls it by the name of this machine.
+        let forward = match server {
+            Some(address) => Some(Forward::to(address).await?),
+            None => None,
+        };
+        let server = forward.as_ref().map(|forward| format!("http://{}", forward.address));
+        let said = tokio::task::spawn_blocking(move || {
+            let more = server.iter().flat_map(|server| ["--server", server]);
+            kubectl.attempt(&["status", "-o", "json"].into_iter().chain(more).collect::<Vec<_>>())
+        })
+        .await??;
+        let healthy = match said.code {
+            Some(0) => true,
+            Some(1) => false,
+            _ => bail!("plimsoll status: {said:?}"),
+        };
+        let look = Look(serde_json::from_str(&said.stdout).with_context(|| format!("{said:?}"))?);
+        ensure!(healthy == (look.0["state"] == "Healthy"), "the exit code says something else: {said:?}");
+        Ok(look)
+    }
+
     /// A namespace of this name whose pods get half their CPU by a profile. Both may be there already.
     pub(crate) async fn halved(&self, name: &str) -> Result<()> {
         self.namespace(name).await?;
@@ -221,6 +248,32 @@ impl Playground {
             }
         }
         Ok(found)
+    }
+}
+
+/// An answer of `plimsoll status`.
+#[derive(Debug)]
+pub(crate) struct Look(Value);
+
+impl Look {
+    /// How everything is together.
+    pub(crate) fn state(&self) -> &str {
+        self.0["state"].as_str().unwrap_or_default()
+    }
+
+    /// How a part is, and what is wrong with it.
+    pub(crate) fn part(&self, name: &str) -> Result<(&str, String)> {
+        let mut parts = self.0["parts"].as_array().into_iter().flatten();
+        let part = parts.find(|part| part["part"] == name).with_context(|| format!("no {name}: {self}"))?;
+        let problems = part["problems"].as_array().into_iter().flatten();
+        let problems: Vec<&str> = problems.filter_map(Value::as_str).collect();
+        Ok((part["state"].as_str().unwrap_or_default(), problems.join("\n")))
+    }
+}
+
+impl Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0["parts"])
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(crate) use self::follow::{USES, requests};
 pub(crate) use self::pods::names;
 use super::install::{self, Endpoint, SERVER_NAME};
-use super::net::lasting_port;
+use super::net::free_ports;
 use super::scheduler::{Caller, Scheduler};
 use super::server::Server;
 use super::world::SCENARIO;
@@ -76,7 +76,7 @@ pub(crate) async fn with_nodes<'w>(
     // A second scheduler is nothing for a cluster of somebody else.
     world.scheduler_setup()?;
     let dir = world.folder(&format!("placement-{name}"))?;
-    let port = lasting_port()?;
+    let [port] = free_ports()?;
     let ca = dir.join("ca.crt");
     std::fs::write(&ca, world.authority.pem())?;
     let client = world.authority.issue("kube-scheduler", None, &[])?;

@@ -238,12 +238,21 @@ pub(in crate::scenarios) async fn right_taken_away(world: &World) -> Result<()> 
         let pod =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": leading, "namespace": NAMESPACE}});
         let pod = playground.cluster.get(&pod).await?;
+        let part = "certificate-authority";
+        let look = async || playground.status(Some(playground.pods.reach(&pod, 8082)?)).await;
         until("the leader to say what it lacks", async || {
             let said = playground.pods.said(&leading, &["patch on mutatingwebhookconfigurations"])?;
             ensure!(!said.is_empty(), "{}", playground.pods.last_words());
             let labels = ["reason=\"certificate_authority\""];
             let degraded = metric(playground.pods.reach(&pod, 8081)?, "plimsoll_degraded", &labels).await?;
             ensure!(degraded > 0.0, "the metric says {degraded}");
+            let status = look().await?;
+            let (state, problems) = status.part(part)?;
+            ensure!(
+                state == "Degraded" && problems.contains("patch on mutatingwebhookconfigurations"),
+                "status says {status}"
+            );
+            ensure!(status.state() == "Degraded", "status says all is {}", status.state());
             Ok(Some(()))
         })
         .await?;
@@ -252,7 +261,12 @@ pub(in crate::scenarios) async fn right_taken_away(world: &World) -> Result<()> 
         let labels = ["reason=\"certificate_authority\""];
         let degraded = metric(playground.pods.reach(&pod, 8081)?, "plimsoll_degraded", &labels).await?;
         ensure!(degraded < 0.5, "the metric says {degraded} afterwards");
-        Ok(())
+        until("status to be content", async || {
+            let status = look().await?;
+            ensure!(status.part(part)?.0 == "Healthy" && status.state() == "Healthy", "status says {status}");
+            Ok(Some(()))
+        })
+        .await
     }
     .await;
     let made = creates.stop(100).await;
