@@ -6,7 +6,6 @@
 use std::fmt::{self, Display};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -20,7 +19,6 @@ use super::network::Network;
 use super::objects::{app, cpu, pod, profile};
 use super::pods::{Pods, ready};
 use super::until;
-use super::wait::until_within;
 
 /// The namespaces whose pods run: that of the manifests, and one for a release that is somewhere else.
 const INSTALLED_IN: [&str; 2] = [NAMESPACE, "elsewhere"];
@@ -69,7 +67,7 @@ impl Playground {
     /// [`Playground::release`] of another chart.
     pub(crate) async fn release_of(&self, chart: &str, values: &[&str]) -> Result<String> {
         let mut args = vec!["upgrade", "--install", "plimsoll", chart, "--namespace", NAMESPACE];
-        args.extend(["--create-namespace", "--wait", "--timeout", "90s"]);
+        args.extend(["--create-namespace", "--wait", "--timeout", "240s"]);
         args.extend(values.iter().flat_map(|value| ["--set", value]));
         self.helm.run(&args).await.with_context(|| self.pods.last_words())
     }
@@ -133,7 +131,7 @@ impl Playground {
     }
 
     pub(crate) async fn rolled_out(&self) -> Result<()> {
-        let args = ["rollout", "status", "deployment/plimsoll", "--namespace", NAMESPACE, "--timeout=60s"];
+        let args = ["rollout", "status", "deployment/plimsoll", "--namespace", NAMESPACE, "--timeout=180s"];
         self.kubectl(&args).await.map(drop).with_context(|| self.pods.last_words())
     }
 
@@ -204,7 +202,7 @@ impl Playground {
 
     /// Waits until a pod with CPU 1 would be admitted in `namespace` with the CPU request `want`.
     pub(crate) async fn lowers(&self, namespace: &str, want: &str) -> Result<()> {
-        until_within(Duration::from_secs(60), format!("a pod to get cpu {want} of 1"), async || {
+        until(format!("a pod to get cpu {want} of 1"), async || {
             let seen = self.cluster.create_dry(&pod(namespace, "probe", &[app()])).await?;
             ensure!(cpu(&seen, "app")? == want, "it gets {}", cpu(&seen, "app")?);
             Ok(Some(()))

@@ -64,7 +64,7 @@ pub(in crate::scenarios) async fn of_another_version(world: &World) -> Result<()
         mended(playground).await
     }
     .await;
-    let made = creates.stop(50).await;
+    let made = creates.stop(10).await;
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} lowered pods while the CRD was older", made?);
 
@@ -87,7 +87,7 @@ pub(in crate::scenarios) async fn of_another_version(world: &World) -> Result<()
         playground.lowers("shop", "500m").await
     }
     .await;
-    let made = creates.stop(50).await;
+    let made = creates.stop(10).await;
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} pods, none refused, while the version was not served", made?);
     playground.release(&[]).await.context("an upgrade afterwards").map(drop)
