@@ -60,7 +60,7 @@ fn an_answer_counts_until_it_is_settled() {
                     "/metadata",
                     "deletionTimestamp",
                     json!("2026-03-01T10:00:00Z"),
-                )))
+                )));
             },
             (0, 0),
         ),
@@ -233,9 +233,9 @@ fn which_node_a_scheduler_is_taken_to_choose() {
     let mut chosen = [0; 3];
     for pod in 0..300 {
         let uid = format!("3f0e1c52-0000-4000-8000-{pod:012}");
-        let node = decision.likely(&equal, &uid).unwrap();
-        assert_eq!(decision.likely(&equal, &uid), Some(node), "the same pod, the same node");
-        chosen[equal.iter().position(|name| *name == node).unwrap()] += 1;
+        let best = decision.likely(&equal, &uid).unwrap();
+        assert_eq!(decision.likely(&equal, &uid), Some(best), "the same pod, the same node");
+        chosen[equal.iter().position(|name| *name == best).unwrap()] += 1;
     }
     assert!(chosen.iter().all(|count| (60..=140).contains(count)), "ties are spread: {chosen:?}");
 }
