@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A collection has one of these at the end of its path.
-const PLURALS: [&str; 12] = [
+const PLURALS: [&str; 16] = [
+    "daemonsets",
+    "deployments",
     "horizontalpodautoscalers",
     "jobs",
     "leases",
@@ -30,6 +32,8 @@ const PLURALS: [&str; 12] = [
     "quotaledgers",
     "recommendations",
     "replicasets",
+    "replicationcontrollers",
+    "statefulsets",
     "validatingwebhookconfigurations",
 ];
 /// Pages are short, so that several are needed.

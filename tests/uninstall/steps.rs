@@ -58,6 +58,20 @@ fn taken_over() -> Value {
     object
 }
 
+/// A workload that quota told to try again: group with version, kind in the plural, kind.
+const TOLD: [(&str, &str, &str); 6] = [
+    ("apis/apps/v1", "deployments", "Deployment"),
+    ("api/v1", "replicationcontrollers", "ReplicationController"),
+    ("apis/apps/v1", "daemonsets", "DaemonSet"),
+    ("apis/apps/v1", "replicasets", "ReplicaSet"),
+    ("apis/apps/v1", "statefulsets", "StatefulSet"),
+    ("apis/batch/v1", "jobs", "Job"),
+];
+
+fn workload((group, plural, _): (&str, &str, &str)) -> String {
+    format!("/{group}/namespaces/shop/{plural}/web")
+}
+
 /// Of 80 % of ten pods with 1000m each.
 fn converted(name: &str) -> Value {
     hpa(name, &[average_value("800m")], Some(&record()))
@@ -89,6 +103,16 @@ fn installed() -> Api {
         [("a", json!({"plimsoll.dev/load-class": "hot", "zone": "z"})), ("b", json!({"zone": "z"}))]
     {
         api.put(&format!("/api/v1/nodes/{name}"), json!({"metadata": {"name": name, "labels": labels}}));
+    }
+    let theirs = json!({"plimsoll.dev/overcommit": "disabled", "example.org/team": "a"});
+    for kind in TOLD {
+        let mut annotations = theirs.clone();
+        annotations["plimsoll.dev/quota-retry"] = json!("7");
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": "w", "annotations": annotations});
+        let template = json!({"metadata": {"annotations": annotations}});
+        api.put(&workload(kind), json!({"metadata": metadata, "spec": {"template": template}}));
+        let untold = json!({"name": "db", "namespace": "shop", "uid": "d", "annotations": theirs});
+        api.put(&workload(kind).replace("/web", "/db"), json!({"metadata": untold}));
     }
     api
 }
@@ -122,11 +146,17 @@ fn everything_of_ours_goes() {
             "servers      Deployment plimsoll-system/plimsoll: stopped",
             "autoscalers  HorizontalPodAutoscalers: none carries a record of ours",
             "nodes        Node a: freed of our labels and annotations",
+            "workloads    Deployment shop/web: freed of our annotation",
+            "workloads    ReplicationController shop/web: freed of our annotation",
+            "workloads    DaemonSet shop/web: freed of our annotation",
+            "workloads    ReplicaSet shop/web: freed of our annotation",
+            "workloads    StatefulSet shop/web: freed of our annotation",
+            "workloads    Job shop/web: freed of our annotation",
             "ledgers      QuotaLedger plimsoll-system/kube-system.e2e: deleted",
             "leases       Lease plimsoll-system/plimsoll-hpa: deleted",
             "leases       Lease plimsoll-system/plimsoll-recommender-1: deleted",
             "",
-            "Uninstall: 11 done",
+            "Uninstall: 17 done",
         ],
     );
     let back = api.get(&api_service("v1beta1.metrics.k8s.io"));
@@ -155,7 +185,7 @@ fn a_dry_run_writes_nothing() {
     let run = api.run("uninstall --dry-run -o json");
     assert_eq!(run.code, 0, "{run:?}");
     let summary = run.json()["summary"].clone();
-    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(11), &json!(0)), "{run:?}");
+    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(17), &json!(0)), "{run:?}");
     let is_dry = |write: &Seen| write.query.contains_key("dryRun") || write.body["dryRun"] == json!(["All"]);
     assert!(api.writes().iter().all(is_dry), "{:?}", api.writes());
     assert_eq!(api.get(OURS), before);
@@ -231,6 +261,71 @@ fn autoscalers_get_back_their_targets() {
         seen.path.starts_with(LEASES) && seen.method != Method::GET && seen.method != Method::DELETE
     };
     assert_eq!(api.seen().iter().filter(lease).count(), 0, "no server runs that would have to stand still");
+}
+
+/// Nothing but the one annotation of the object itself: a change of a template would roll out.
+#[test]
+fn workloads_lose_only_our_annotation() {
+    let api = installed();
+    let before: Vec<_> = TOLD.map(|kind| api.get(&workload(kind))).into();
+    let run = api.run("uninstall -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    for (kind, mut wanted) in TOLD.into_iter().zip(before) {
+        let writes: Vec<_> = api.writes().into_iter().filter(|seen| seen.path == workload(kind)).collect();
+        let patch = json!({"metadata": {"uid": "w", "annotations": {"plimsoll.dev/quota-retry": null}}});
+        assert_eq!(writes.iter().map(|seen| &seen.body).collect::<Vec<_>>(), [&patch], "{kind:?}");
+        assert!(!api.writes().iter().any(|seen| seen.path.ends_with("/db")), "{kind:?}");
+        let mut found = api.get(&workload(kind));
+        for object in [&mut wanted, &mut found] {
+            object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        }
+        wanted["metadata"]["annotations"].as_object_mut().unwrap().remove("plimsoll.dev/quota-retry");
+        assert_eq!(found, wanted, "{kind:?}");
+    }
+    let again = api.run("uninstall");
+    assert!(again.out.contains("workloads    Workloads: none carries anything of ours\n"), "{again:?}");
+}
+
+/// A workload that changed in the meantime, or that others do not let anybody write, keeps nobody from uninstalling.
+#[test]
+fn a_workload_that_cannot_be_freed() {
+    for (rule, code, result, exit) in [
+        ("there is another one of that name by now", 409, "nothing", 0),
+        ("it is gone", 404, "nothing", 0),
+        ("somebody's rules refuse it", 422, "left", 0),
+        ("no right to write it", 403, "failed", 3),
+    ] {
+        let api = installed();
+        for _ in 0..80 {
+            api.meddle(move |_, seen| {
+                let patched = seen.method == Method::PATCH && seen.path == workload(TOLD[5]);
+                patched.then(|| status(code, "", "no"))
+            });
+        }
+        let run = api.run("uninstall -o json");
+        let told = told(&run);
+        assert_eq!((run.code, &told["Job shop/web"][0]), (exit, &json!(result)), "{rule}: {run:?}");
+        assert_eq!(told["StatefulSet shop/web"][0], "done", "{rule}");
+    }
+}
+
+/// One sentence, not one for each step; tests/plugin/exits.rs has it of all commands.
+#[test]
+fn a_cluster_that_cannot_be_asked() {
+    let api = installed();
+    for _ in 0..40 {
+        api.fail(401, "Unauthorized", "Unauthorized");
+    }
+    for form in ["table", "json"] {
+        let run = api.run(&format!("uninstall -o {form}"));
+        assert_eq!((run.code, run.out.as_str()), (3, ""), "{run:?}");
+        assert_eq!(run.err.lines().count(), 1, "{run:?}");
+        assert!(run.err.starts_with("error: the cluster cannot be asked: "), "{run:?}");
+    }
+    assert_eq!(api.writes().len(), 0);
+    let refused = installed();
+    refused.fail(403, "Forbidden", "no");
+    assert_ne!(refused.run("uninstall").out, "", "a missing right is told by the step that lacks it");
 }
 
 /// What cannot be put back is told, and is no success.
