@@ -48,26 +48,31 @@ impl<W: Write> Write for Output<W> {
 /// Writes an answer as JSON or YAML. Nothing in its strings reaches a terminal as a control; what a string has of them
 /// is escaped, and means the same.
 pub(super) fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let not_written = |form: &str| format!("the result cannot be written as {form}");
     ctx.written = Some(if as_yaml { Written::Yaml } else { Written::Json });
     if as_yaml {
-        let text = serde_saphyr::to_string(answer);
-        let text = text.map_err(|error| anyhow::Error::new(error).context(not_written("YAML")))?;
-        // In YAML's plain strings nothing can be escaped; JSON is YAML too.
-        if is_plain(&text) {
-            write!(ctx.out, "{text}")?;
-            return Ok(());
-        }
+        write!(ctx.out, "{}", yaml(answer)?)?;
+        return Ok(());
     }
     // A line for each answer is what programs read that are given one after another.
-    let text = if ctx.repeated && !as_yaml {
-        serde_json::to_string(answer)
-    } else {
-        serde_json::to_string_pretty(answer)
-    };
-    let text = text.map_err(|error| anyhow::Error::new(error).context(not_written("JSON")))?;
-    writeln!(ctx.out, "{}", visible_json(&text))?;
+    let text =
+        if ctx.repeated { serde_json::to_string(answer) } else { serde_json::to_string_pretty(answer) };
+    writeln!(ctx.out, "{}", visible_json(&text.map_err(|error| not_written("JSON", error))?))?;
     Ok(())
+}
+
+/// The same as a text of YAML, with a line end.
+pub(super) fn yaml(answer: &impl Serialize) -> Result<String, CliError> {
+    let text = serde_saphyr::to_string(answer).map_err(|error| not_written("YAML", error))?;
+    if is_plain(&text) {
+        return Ok(text);
+    }
+    // In YAML's plain strings nothing can be escaped; JSON is YAML too.
+    let text = serde_json::to_string_pretty(answer).map_err(|error| not_written("JSON", error))?;
+    Ok(visible_json(&text) + "\n")
+}
+
+fn not_written(form: &str, error: impl std::error::Error + Send + Sync + 'static) -> CliError {
+    anyhow::Error::new(error).context(format!("the result cannot be written as {form}")).into()
 }
 
 #[cfg(test)]

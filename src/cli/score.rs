@@ -228,9 +228,9 @@ fn rounded(value: f64) -> f64 {
 }
 
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    writeln!(ctx.out, "{} by {}", answer.title, answer.policy)?;
+    ctx.line(&format!("{} by {}", answer.title, answer.policy))?;
     if let Some(flood) = &answer.flood {
-        writeln!(ctx.out, "flood: {flood}")?;
+        ctx.line(&format!("flood: {flood}"))?;
     }
     let rows = answer.nodes.iter().map(|node| {
         let usage = node.usage.map_or_else(|| "-".to_owned(), |usage| format!("{usage:.4}"));
@@ -249,6 +249,5 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     });
     let mut table = table(["NODE", "SCORE", "POINTS", "USED", "BINDINGS", "WHY"]);
     table.add_rows(rows);
-    writeln!(ctx.out, "{table}")?;
-    Ok(())
+    ctx.write_table(&mut table)
 }

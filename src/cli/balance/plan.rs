@@ -169,13 +169,12 @@ impl<'a> Simulation<'a> {
 
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     for (index, report) in answer.rounds.iter().enumerate() {
-        writeln!(ctx.out, "round {}: {}", index + 1, report.why)?;
+        ctx.line(&format!("round {}: {}", index + 1, report.why))?;
         for goes in report.candidates.iter().filter(|goes| goes.outcome == Outcome::WouldBeEvicted) {
-            writeln!(
-                ctx.out,
+            ctx.line(&format!(
                 "  {}/{} would be evicted; {} has room",
                 goes.namespace, goes.name, goes.target
-            )?;
+            ))?;
         }
     }
     let Some(last) = answer.rounds.last() else { return Ok(()) };
@@ -191,7 +190,9 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
                 if node.target { "yes" } else { "" }.to_owned(),
             ]
         }));
-        writeln!(ctx.out, "\nmean {:.4}\n{nodes}", last.mean)?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("mean {:.4}", last.mean))?;
+        ctx.write_table(&mut nodes)?;
     }
     let Some(source) = &last.source else { return Ok(()) };
     let mut pods = table(["POD", "PART", "ROOM ON", "WHY"]);
@@ -207,14 +208,18 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     }));
     pods.add_rows(last.spared.iter().map(stays));
-    writeln!(ctx.out, "\npods of {}, of which {:.4} is to go\n{pods}", source.name, source.excess)?;
+    writeln!(ctx.out)?;
+    ctx.line(&format!("pods of {}, of which {:.4} is to go", source.name, source.excess))?;
+    ctx.write_table(&mut pods)?;
     for stuck in &last.stuck {
         let mut pods = table(["POD", "WHY"]);
         pods.add_rows(stuck.spared.iter().map(|pod| {
             let [name, .., why] = stays(pod);
             [name, why]
         }));
-        writeln!(ctx.out, "\npods of {}, of which none may go\n{pods}", stuck.name)?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("pods of {}, of which none may go", stuck.name))?;
+        ctx.write_table(&mut pods)?;
     }
     Ok(())
 }

@@ -310,7 +310,7 @@ fn say(ctx: &mut Context<'_>, name: &str, step: &Step, dry_run: bool) -> Result<
         Step::Delete => "deleted",
     };
     let dry_run = if dry_run { " (dry run)" } else { "" };
-    writeln!(ctx.out, "apiservice.apiregistration.k8s.io/{name} {done}{dry_run}")
+    ctx.line(&format!("apiservice.apiregistration.k8s.io/{name} {done}{dry_run}"))
         .map_err(|error| Ended::Cli(error.into()))
 }
 

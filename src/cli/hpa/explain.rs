@@ -74,27 +74,26 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
 
 fn write(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let Report { replicas, pods, .. } = report;
-    writeln!(ctx.out, "HorizontalPodAutoscaler {}", report.hpa)?;
-    writeln!(
-        ctx.out,
+    ctx.line(&format!("HorizontalPodAutoscaler {}", report.hpa))?;
+    ctx.line(&format!(
         "  scales:  {}: {}, between {} and {}",
         report.target,
         counted(replicas.current),
         replicas.min,
         replicas.max
-    )?;
-    writeln!(
-        ctx.out,
+    ))?;
+    ctx.line(&format!(
         "  pods:    {}, {} of them neither terminating nor finished",
         pods.found, pods.counted
-    )?;
+    ))?;
     let profile = report.profile.as_deref().map_or("none".to_owned(), |profile| format!("profile {profile}"));
-    writeln!(ctx.out, "  mode:    {} ({profile}): {}", report.mode, report.verdict)?;
+    ctx.line(&format!("  mode:    {} ({profile}): {}", report.mode, report.verdict))?;
     for note in &report.notes {
-        writeln!(ctx.out, "  note:    {note}")?;
+        ctx.line(&format!("  note:    {note}"))?;
     }
     for metric in &report.metrics {
-        writeln!(ctx.out, "\n{}: {}", metric.metric, metric.state)?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("{}: {}", metric.metric, metric.state))?;
         let mut lines = table(["", "TARGET", "USAGE", "OF", "UTILIZATION", "RATIO", "REPLICAS", "WHY"]);
         for (view, figures) in
             [("now", &metric.now), ("untouched", &metric.untouched), ("as meant", &metric.meant)]
@@ -108,8 +107,8 @@ fn write(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
         [("now:", &report.now), ("untouched:", &report.untouched), ("as meant:", &report.meant)]
     {
         match replicas {
-            Some(replicas) => writeln!(ctx.out, "{view:<11} {}, {reason}", counted(*replicas))?,
-            None => writeln!(ctx.out, "{view:<11} {reason}")?,
+            Some(replicas) => ctx.line(&format!("{view:<11} {}, {reason}", counted(*replicas)))?,
+            None => ctx.line(&format!("{view:<11} {reason}"))?,
         }
     }
     Ok(())

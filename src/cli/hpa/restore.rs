@@ -378,9 +378,10 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let said = if said.is_empty() { "nothing to restore".to_owned() } else { said.join("; ") };
-    writeln!(ctx.out, "\nAutoscalers: {said}")?;
+    writeln!(ctx.out)?;
+    ctx.line(&format!("Autoscalers: {said}"))?;
     if let Some(why) = &answer.keeper {
-        writeln!(ctx.out, "The keeper of a server that still runs could not be made to stand still: {why}")?;
+        ctx.line(&format!("The keeper of a server that still runs could not be made to stand still: {why}"))?;
     }
     Ok(())
 }

@@ -19,7 +19,6 @@ use crate::config::{Config, Namespaces};
 use crate::input;
 use crate::offline;
 use crate::template::{self, PodAt};
-use crate::visible::visible;
 
 /// Say whether a pod would be admitted, which maximum it passes, and which pods would be evicted for it
 ///
@@ -271,10 +270,10 @@ fn honour(namespaces: &Namespaces) -> Honour {
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let charge: Vec<String> = answer.charge.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
     let charge = if charge.is_empty() { "nothing".to_owned() } else { charge.join(", ") };
-    writeln!(ctx.out, "{}: {}", visible(&answer.title), answer.verdict.word())?;
-    writeln!(ctx.out, "  leaf:   {}", visible(answer.leaf.as_deref().unwrap_or("none")))?;
-    writeln!(ctx.out, "  charge: {}", visible(&charge))?;
-    writeln!(ctx.out, "  reason: {}", visible(&answer.reason))?;
+    ctx.line(&format!("{}: {}", answer.title, answer.verdict.word()))?;
+    ctx.line(&format!("  leaf:   {}", answer.leaf.as_deref().unwrap_or("none")))?;
+    ctx.line(&format!("  charge: {charge}"))?;
+    ctx.line(&format!("  reason: {}", answer.reason))?;
     let mut tables = Vec::new();
     if !answer.blocked_at.is_empty() {
         let mut blocked = table(["BLOCKED AT", "RESOURCE", "USED", "REQUESTED", "MAX"]);
@@ -294,7 +293,7 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         writeln!(ctx.out)?;
         show_only(&mut table);
         for line in table.lines() {
-            writeln!(ctx.out, "  {}", line.trim_end())?;
+            ctx.line(&format!("  {}", line.trim_end()))?;
         }
     }
     Ok(())

@@ -97,8 +97,7 @@ fn still_run(pods: &[Value], job: &Job) -> String {
             None => name_of(pod).to_owned(),
         })
         .collect();
-    let what =
-        format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, named.join(", "));
+    let what = format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, named.join(", "));
     if !pods.iter().all(|pod| pod.pointer("/metadata/deletionTimestamp").is_some()) {
         return format!("{what}: whoever scales it up again must be stopped first");
     }

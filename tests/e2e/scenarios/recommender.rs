@@ -145,8 +145,13 @@ pub(super) async fn shards(world: &World) -> Result<()> {
         recommended(world, namespace, ("Deployment", "web"), |rec| targets(rec, TARGETS.0, TARGETS.1))
             .await?;
     }
-    let led = first.metric("plimsoll_leader", &LEADER).await? + second.metric("plimsoll_leader", &[]).await?;
-    check_eq!(led.to_string(), "2", "shards that are led");
+    until("two shards to be led", async || {
+        let led = first.metric("plimsoll_leader", &LEADER).await?
+            + second.metric("plimsoll_leader", &LEADER).await?;
+        check_eq!(led.to_string(), "2", "shards that are led");
+        Ok(Some(()))
+    })
+    .await?;
     first.stop().await?;
     second.stop().await
 }

@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let is_well = if files.is_empty() && args.authorities.is_empty() {
         let report = ctx.runtime()?.block_on(cluster::report(args, &config, &name))?;
         match args.output {
-            Form::Table => report.write_table(ctx.out)?,
+            Form::Table => report.write_table(ctx)?,
             form => output::print(&report, form == Form::Yaml, ctx)?,
         }
         report.problems.is_empty()
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             report.served = Some(ctx.runtime()?.block_on(served::look(address, &name, &roots)));
         }
         match args.output {
-            Form::Table => files::write_table(&report, ctx.out)?,
+            Form::Table => files::write_table(&report, ctx)?,
             form => output::print(&report, form == Form::Yaml, ctx)?,
         }
         report.is_well()
