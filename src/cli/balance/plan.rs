@@ -146,6 +146,7 @@ impl<'a> Simulation<'a> {
                 pods: &self.placed,
                 usage: &usage,
                 claims: &self.claims,
+                quota: None,
                 load: &self.settings.load,
                 settings,
                 now: view.now,

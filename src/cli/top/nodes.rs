@@ -136,7 +136,10 @@ fn write(report: &NodesReport, wide: bool, ctx: &mut Context<'_>) -> Result<(), 
         }));
         row.extend([
             format!("{:.2}", node.score),
-            node.bindings.to_string(),
+            match node.expected {
+                0 => node.bindings.to_string(),
+                expected => format!("{} ({expected} expected)", node.bindings),
+            },
             node.pods.to_string(),
             requested("cpu", node),
             requested("memory", node),
