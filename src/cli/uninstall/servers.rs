@@ -102,7 +102,7 @@ fn still_run(pods: &[Value], job: &Job) -> String {
         return format!("{what}: whoever scales it up again must be stopped first");
     }
     // The kubelet says that they ended; on a node that is away nobody does.
-    let names: Vec<_> = pods.iter().map(name_of).collect();
+    let all: Vec<_> = pods.iter().map(name_of).collect();
     let nodes: BTreeSet<_> = pods.iter().filter_map(node).collect();
     let remove = if nodes.is_empty() {
         String::new()
@@ -114,7 +114,7 @@ fn still_run(pods: &[Value], job: &Job) -> String {
         "{what}: they are deleted, and their node does not say that they ended; if it is only slow give it more time by \
          --wait, if it is gone for good remove it{remove}, or say kubectl -n {} delete pod {} --force, and run this again",
         job.own,
-        names.join(" ")
+        all.join(" ")
     )
 }
 
