@@ -8,7 +8,7 @@ use kube::Client;
 use super::process::Process;
 use crate::balance::Rounds;
 use crate::balance::run::work;
-use crate::cluster::{Leadership, LeadershipOptions, identity};
+use crate::cluster::{Leadership, LeadershipOptions};
 use crate::config;
 use crate::placement::publish;
 use crate::placement::{PlacementState, load, run};
@@ -80,17 +80,14 @@ fn lead(
         tasks.spawn("labels of nodes", telling);
         return None;
     }
-    let environment: Vec<_> = std::env::vars().collect();
-    let identity = identity(&environment);
     let own_namespace = config.admission.own_namespace.clone();
-    let options = LeadershipOptions {
-        part: crate::balance::PART,
-        namespace: own_namespace.clone(),
-        identity: identity.clone(),
-        shards: 1,
-        duration: placement.lease_duration,
-        renew_interval: placement.renew_interval,
-    };
+    let options = LeadershipOptions::undivided(
+        crate::balance::PART,
+        own_namespace.clone(),
+        placement.lease_duration,
+        placement.renew_interval,
+    );
+    let identity = options.identity.clone();
     let leadership = Leadership::new(client.clone(), options, Arc::clone(metrics));
     let mut all = Vec::new();
     let mut rounds = None;
