@@ -255,6 +255,17 @@ pub fn source(config: &config::Recommender, client: Option<Client>) -> Result<So
     })
 }
 
+/// Prometheus, where usage is read from it.
+///
+/// # Errors
+/// Its address or credentials cannot be used.
+pub fn past_of_usage(config: &config::Recommender) -> Result<Option<Prometheus>, PrometheusError> {
+    match config.source {
+        UsageSource::Prometheus => Prometheus::new(prometheus(config)).map(Some),
+        UsageSource::MetricsServer | UsageSource::File => Ok(None),
+    }
+}
+
 fn prometheus(config: &config::Recommender) -> PrometheusOptions {
     let set = config.prometheus.clone();
     let access = set.access;
