@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::access::Access;
 use super::calls::Calls;
-use super::output::print;
+use super::output::{Form, print};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples};
 
@@ -29,7 +29,7 @@ use super::{CliError, Context, Exit, examples};
 /// their authors wrote; nodes lose our labels and annotations, and workloads the annotation by which quota made their
 /// controllers try again (nothing is rolled out); ledgers of quota, which have a finalizer, and Leases are deleted. Each step is told. One that fails does not keep the others from being tried, and all of it may be repeated.
 /// What has one of our names, or calls our Service, but has not our label is left as it is. The servers are not stopped as
-/// long as something stands that would be refused without them.
+/// long as something stands that would be refused without them, and ledgers stay as long as a server may still run.
 ///
 /// Afterwards delete the rest: `kubectl delete --ignore-not-found -k` of what was applied. `helm uninstall` runs this command by itself.
 ///
@@ -80,17 +80,6 @@ pub(super) struct Args {
 
 /// The Service of the manifests.
 const SERVICE: &str = "plimsoll";
-
-/// How the answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// A line for each object, as soon as it is done
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
-}
 
 /// How it ended for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -192,7 +181,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     told.tell(runtime.block_on(autoscalers::restore(&job, stopped)), ctx)?;
     told.tell(runtime.block_on(nodes::clean(&job)), ctx)?;
     told.tell(runtime.block_on(workloads::clean(&job)), ctx)?;
-    told.tell(runtime.block_on(ledgers::delete(&job)), ctx)?;
+    told.tell(runtime.block_on(ledgers::delete(&job, stopped, &stands)), ctx)?;
     told.tell(runtime.block_on(leases::delete(&job, stopped)), ctx)?;
     told.end(args.output, ctx)
 }
@@ -237,8 +226,8 @@ impl Told {
             Summary { not_restored: 1.., .. } if !self.keeps_going => Exit::Refused,
             _ => Exit::Done,
         };
-        if form != Form::Table {
-            print(&Answer { objects: self.lines, summary }, form == Form::Yaml, ctx)?;
+        if let Some(form) = form.written() {
+            print(&Answer { objects: self.lines, summary }, form, ctx)?;
             return Ok(exit);
         }
         let counts = [

@@ -1,6 +1,7 @@
 //! Step by step: what is ours goes, what is not stays.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::rights::{CLUSTER, OWN};
 
 const OURS: &str = "/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases";
-const LEDGERS: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers";
+const LEDGER: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers/kube-system.e2e";
 const KINDS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 fn webhook(kind: &str, name: &str) -> String {
@@ -35,6 +36,12 @@ fn own(name: &str) -> Value {
     let mut object = named(name);
     object["metadata"]["namespace"] = json!("plimsoll-system");
     object
+}
+
+fn ledger(finalizers: &[&str]) -> Value {
+    let mut ledger = own("kube-system.e2e");
+    ledger["metadata"]["finalizers"] = json!(finalizers);
+    ledger
 }
 
 /// A webhook configuration with an entry that calls the Service of our name in a namespace.
@@ -96,9 +103,7 @@ fn installed() -> Api {
         lease["spec"] = json!({"holderIdentity": "somebody", "leaseDurationSeconds": 1});
         api.put(&format!("{LEASES}/{name}"), lease);
     }
-    let mut ledger = own("kube-system.e2e");
-    ledger["metadata"]["finalizers"] = json!(["plimsoll.dev/quota-ledger", "example.org/another"]);
-    api.put(&format!("{LEDGERS}/kube-system.e2e"), ledger);
+    api.put(LEDGER, ledger(&["plimsoll.dev/quota-ledger"]));
     for (name, labels) in
         [("a", json!({"plimsoll.dev/load-class": "hot", "zone": "z"})), ("b", json!({"zone": "z"}))]
     {
@@ -239,7 +244,8 @@ fn a_step_that_fails_does_not_stop_the_others() {
     let stuck = api.run("uninstall --wait 0s -o json");
     assert_eq!(stuck.code, 3, "{stuck:?}");
     let servers = self::told(&stuck)["Deployment plimsoll-system/plimsoll"].clone();
-    assert!(servers[1].as_str().unwrap().starts_with("1 of its pods still run"), "{servers}");
+    let why = "1 of its pods still run after 0ns (plimsoll-stuck): whoever scales it up again must be stopped first";
+    assert_eq!(servers, json!(["failed", why]));
     api.remove(&pod("plimsoll-stuck"));
     let again = api.run("uninstall -o json");
     assert_eq!(again.code, 0, "{again:?}");
@@ -398,6 +404,121 @@ fn the_servers_stay_while_something_needs_them() {
             assert_eq!((run.code, &servers[0]), (0, &json!("done")), "{rule}: {run:?}");
         }
     }
+}
+
+/// A server that is asked and finds no ledger refuses all that its quota is about.
+#[test]
+fn ledgers_stay_while_a_server_may_run() {
+    let quota = webhook(KINDS[1], "plimsoll-quota");
+    let stuck = || (pod("plimsoll-stuck"), own("plimsoll-stuck"));
+    let unlabelled = calling(json!({"metadata": {"name": "mine"}}), "plimsoll-system", "Fail");
+    for (rule, put, removed, refused, result, why) in [
+        ("its webhook stands", None, "", ("DELETE", quota.as_str()), "left", "asked by ValidatingWebhook"),
+        ("a pod does not end", Some(stuck()), "", ("", ""), "left", "since a server may still run"),
+        ("it may not be stopped", None, "", ("PATCH", "/scale"), "left", "since a server may still run"),
+        ("pods without the Deployment", Some(stuck()), OURS, ("", ""), "left", "a server may still run"),
+        (
+            "nothing runs, and something asks",
+            Some((webhook(KINDS[1], "mine"), unlabelled)),
+            OURS,
+            ("", ""),
+            "left",
+            "asked by",
+        ),
+        ("it was gone before", None, OURS, ("", ""), "done", "deleted"),
+    ] {
+        let api = installed();
+        if removed == OURS {
+            api.remove(OURS);
+            api.remove(&pod("plimsoll-1"));
+        }
+        if let Some((path, object)) = put {
+            api.put(&path, object);
+        }
+        for _ in 0..if refused.0.is_empty() { 0 } else { 80 } {
+            let (method, path) = (refused.0, refused.1.to_owned());
+            api.meddle(move |_, seen| {
+                (seen.method == method && seen.path.ends_with(&path)).then(|| status(403, "Forbidden", "no"))
+            });
+        }
+        let run = api.run("uninstall --wait 0s -o json");
+        let told = told(&run)["QuotaLedger plimsoll-system/kube-system.e2e"].clone();
+        assert_eq!(told[0], result, "{rule}: {told}");
+        assert!(told[1].as_str().unwrap().contains(why), "{rule}: {told}");
+        let written = api.writes().iter().any(|seen| seen.path == LEDGER);
+        assert_eq!(written, result == "done", "{rule}");
+        if result == "left" {
+            assert_eq!(
+                api.get(LEDGER)["metadata"]["finalizers"],
+                json!(["plimsoll.dev/quota-ledger"]),
+                "{rule}"
+            );
+        }
+    }
+}
+
+/// A pod that is admitted between the patch and the deletion puts the finalizer back: then it is only marked.
+#[test]
+fn a_ledger_is_deleted_when_it_is_gone() {
+    let ours = "plimsoll.dev/quota-ledger";
+    for (rule, finalizers, put_back, result, why) in [
+        ("once", vec![ours], 1_usize, "done", "deleted"),
+        ("always", vec![ours], 80, "failed", "a server that still runs writes it again"),
+        (
+            "another's",
+            vec![ours, "example.org/another"],
+            0,
+            "left",
+            "its finalizer example.org/another there",
+        ),
+    ] {
+        let api = installed();
+        api.put(LEDGER, ledger(&finalizers));
+        let left = Arc::new(Mutex::new(put_back));
+        for _ in 0..120 {
+            let left = Arc::clone(&left);
+            api.meddle(move |objects, seen| {
+                let mut left = left.lock().unwrap();
+                if seen.method == Method::DELETE && seen.path == LEDGER && *left > 0 {
+                    *left -= 1;
+                    let mut object = objects.by_path.get(LEDGER).cloned().unwrap_or_else(|| ledger(&[]));
+                    object["metadata"]["finalizers"] = json!([ours]);
+                    objects.store(LEDGER, object);
+                }
+                None
+            });
+        }
+        let run = api.run("uninstall -o json");
+        let told = told(&run)["QuotaLedger plimsoll-system/kube-system.e2e"].clone();
+        assert_eq!(told[0], result, "{rule}: {told}");
+        assert!(told[1].as_str().unwrap().contains(why), "{rule}: {told}");
+        assert_eq!(run.code, if result == "failed" { 3 } else { 0 }, "{rule}: {run:?}");
+    }
+}
+
+/// On a node that is away nobody says that a pod ended.
+#[test]
+fn pods_of_a_node_that_is_away() {
+    let api = installed();
+    let mut away = own("plimsoll-stuck");
+    away["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
+    away["spec"] = json!({"nodeName": "worker-3"});
+    away["status"] = json!({"phase": "Running"});
+    api.put(&pod("plimsoll-stuck"), away);
+    let run = api.run("uninstall --wait 0s -o json");
+    assert_eq!(run.code, 3, "{run:?}");
+    let servers = told(&run)["Deployment plimsoll-system/plimsoll"].clone();
+    let why = servers[1].as_str().unwrap();
+    for said in [
+        "plimsoll-stuck on node worker-3",
+        "kubectl delete node worker-3",
+        "kubectl -n plimsoll-system delete pod plimsoll-stuck --force",
+    ] {
+        assert!(why.contains(said), "{said}: {why}");
+    }
+    assert!(!why.contains("scales it up"), "{why}");
+    api.remove(&pod("plimsoll-stuck"));
+    assert_eq!(api.run("uninstall -o json").code, 0);
 }
 
 /// `quota.webhookName` of the server is not known to whoever runs this.
