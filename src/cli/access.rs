@@ -12,6 +12,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::CliError;
+use super::again::Again;
+use super::output::Form;
 use crate::cluster::{self, Call, WriteError, describe, send};
 use crate::config::Config;
 
@@ -37,6 +39,21 @@ impl Access {
     pub(super) async fn client(&self, config: &Config) -> Result<Client, CliError> {
         connect(self.kubeconfig.as_deref(), self.context.as_deref(), config).await
     }
+}
+
+/// What the commands have in common that look at a cluster: the way there, how often, and the form of the answer. `F` is
+/// of those that have more forms than a table, JSON and YAML.
+#[derive(Debug, clap::Args)]
+pub(super) struct Look<F: clap::ValueEnum + Clone + Send + Sync + 'static = Form> {
+    #[command(flatten)]
+    pub(super) access: Access,
+
+    #[command(flatten)]
+    pub(super) again: Again,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
+    pub(super) output: F,
 }
 
 /// A client by what was named, else by the configuration. Nothing is called yet; what was named, or should have been,

@@ -82,7 +82,7 @@ fn check(args: &CheckArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match args.output {
         CheckForm::Json => {
             let answer = json!({"valid": violations.is_empty(), "violations": violations});
-            output::print(&answer, false, ctx)?;
+            output::print(&answer, output::Written::Json, ctx)?;
         }
         CheckForm::Text if violations.is_empty() => writeln!(ctx.out, "the configuration is valid")?,
         CheckForm::Text => {
@@ -102,7 +102,11 @@ fn print(args: &PrintArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
             let settings = loaded.settings();
             let origins: serde_json::Map<String, Value> =
                 settings.into_iter().map(|setting| (setting.path, json!(setting.origin))).collect();
-            output::print(&json!({"values": loaded.values(), "origins": origins}), false, ctx)?;
+            output::print(
+                &json!({"values": loaded.values(), "origins": origins}),
+                output::Written::Json,
+                ctx,
+            )?;
         }
         PrintForm::Table => write_table(&loaded, ctx)?,
     }

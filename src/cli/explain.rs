@@ -10,7 +10,7 @@ use self::live::Live;
 use self::report::Report;
 use super::access::Access;
 use super::again::Again;
-use super::output::print;
+use super::output::{Written, print};
 use super::{CliError, Context, Exit, examples};
 
 pub(super) use self::table::write;
@@ -94,8 +94,8 @@ fn once(named: &Named, pod: bool, ctx: &mut Context<'_>) -> Result<Exit, CliErro
     })?;
     match named.output {
         Form::Text => report.write(ctx.out)?,
-        Form::Json => print(&report.json(), false, ctx)?,
-        Form::Yaml => print(&report.json(), true, ctx)?,
+        Form::Json => print(&report.json(), Written::Json, ctx)?,
+        Form::Yaml => print(&report.json(), Written::Yaml, ctx)?,
     }
     Ok(Exit::Done)
 }

@@ -11,7 +11,7 @@ mod world;
 
 pub(super) use self::explain::{Args as ExplainArgs, run as explain};
 use super::access::Access;
-use super::output::print;
+use super::output::{Form, print};
 use super::{CliError, Context, Exit, examples};
 
 /// Say what autoscalers see and what they were meant to see, and put their targets back
@@ -31,17 +31,6 @@ enum What {
     Explain(explain::Args),
     Restore(restore::Args),
     Apiservice(apiservice::Args),
-}
-
-/// How an answer is written.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// Sentences and tables
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {

@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             } else {
                 json!({"apiVersion": "v1", "kind": "List", "items": all})
             };
-            output::print(&answer, false, ctx)?;
+            output::print(&answer, output::Written::Json, ctx)?;
         }
         Form::Patch => write_patches(&judged, ctx)?,
         Form::Explain => {
@@ -207,7 +207,7 @@ fn ensure_metadata(manifest: &mut Value, pointer: &str) {
 
 fn write_patches(judged: &[Judged], ctx: &mut Context<'_>) -> Result<(), CliError> {
     if let [only] = judged {
-        return output::print(&json!(only.patch()), false, ctx);
+        return output::print(&json!(only.patch()), output::Written::Json, ctx);
     }
     for judged in judged {
         let line = json!({"object": judged.title, "patch": judged.patch()});

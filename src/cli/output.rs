@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
-use super::context::Written;
+pub(super) use super::context::Written;
 use super::{CliError, Context};
 use crate::visible::{is_plain, visible_json};
 
@@ -45,11 +45,33 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Form {
+    /// Tables and sentences, for people
+    Table,
+    /// JSON
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+impl Form {
+    /// The form for programs; none where it is for people.
+    pub(super) const fn written(self) -> Option<Written> {
+        match self {
+            Self::Table => None,
+            Self::Json => Some(Written::Json),
+            Self::Yaml => Some(Written::Yaml),
+        }
+    }
+}
+
 /// Writes an answer as JSON or YAML. Nothing in its strings reaches a terminal as a control; what a string has of them
 /// is escaped, and means the same.
-pub(super) fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    ctx.written = Some(if as_yaml { Written::Yaml } else { Written::Json });
-    if as_yaml {
+pub(super) fn print(answer: &impl Serialize, form: Written, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    ctx.written = Some(form);
+    if form == Written::Yaml {
         write!(ctx.out, "{}", yaml(answer)?)?;
         return Ok(());
     }
@@ -104,9 +126,9 @@ mod tests {
     #[test]
     fn strings_cannot_do_anything_and_mean_the_same() {
         let answer = serde_json::json!({ "name": "web\u{202e}\x1b[2J\u{9b}\u{e0001}", "lines": "a\nb" });
-        for as_yaml in [false, true] {
+        for form in [Written::Json, Written::Yaml] {
             let mut out = Vec::new();
-            print(&answer, as_yaml, &mut Context::new(&mut out, "plimsoll", None, Vec::new())).unwrap();
+            print(&answer, form, &mut Context::new(&mut out, "plimsoll", None, Vec::new())).unwrap();
             let text = String::from_utf8(out).unwrap();
             assert!(is_plain(&text), "{text:?}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), answer, "{text}");
@@ -118,7 +140,7 @@ mod tests {
         let mut out = Vec::new();
         let mut ctx = Context::new(&mut out, "plimsoll", None, Vec::new());
         ctx.repeated = true;
-        print(&serde_json::json!({ "a": [1, 2] }), false, &mut ctx).unwrap();
+        print(&serde_json::json!({ "a": [1, 2] }), Written::Json, &mut ctx).unwrap();
         assert_eq!(ctx.written, Some(Written::Json));
         assert_eq!(out, b"{\"a\":[1,2]}\n");
     }

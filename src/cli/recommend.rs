@@ -11,7 +11,7 @@ use plimsoll_core::resource::Resource;
 use plimsoll_core::usage::{Model, amount, nanos_of, request, timestamp_of};
 use serde::Serialize;
 
-use super::output::print;
+use super::output::{Form, print};
 use super::progress::{Progress, Unit};
 use super::{CliError, Context, Exit, examples, table};
 use crate::usage::{Clock, Replay, Series, replay};
@@ -51,16 +51,6 @@ pub(super) struct Args {
 
     #[command(flatten)]
     policy: PolicyArgs,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each series
-    Table,
-    /// Everything
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,13 +108,13 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let progress = Progress::new("reading usage", Unit::Share);
     let replay = replay(&args.usage, &model, clock, &|done, size| progress.read(done, size))?;
     drop(progress);
-    if matches!(args.output, Form::Table) {
+    let Some(form) = args.output.written() else {
         ctx.write_table(&mut lines(&replay, &profile, &model))?;
         return Ok(Exit::Done);
-    }
+    };
     let series = replay.into_iter().map(|(name, series)| answer(name, &series, &profile, &model, args));
     let answer = Answer { series: series.collect() };
-    print(&answer, matches!(args.output, Form::Yaml), ctx)?;
+    print(&answer, form, ctx)?;
     Ok(Exit::Done)
 }
 

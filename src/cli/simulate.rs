@@ -10,7 +10,7 @@ use plimsoll_core::resource::Resource;
 use plimsoll_core::simulate::{Cluster, Each, Node, Options, SimulateError, Units};
 use plimsoll_core::usage::SECOND;
 
-use super::output::print;
+use super::output::{Form, print};
 use super::progress::{Progress, Unit, count};
 use super::values::{Amount, PerResource, Seconds};
 use super::{CliError, Context, Exit, examples};
@@ -65,16 +65,6 @@ pub(super) struct Args {
     plot: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each policy
-    Table,
-    /// Everything
-    Json,
-    /// The same as YAML
-    Yaml,
-}
-
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let policies = named::read(&args.policies)?;
     let options = options(args)?;
@@ -94,11 +84,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             anyhow::Error::new(error).context(format!("{}: cannot be written", file.display()))
         })?;
     }
-    match args.output {
-        Form::Table => ctx.write_table(&mut answer::lines(&compared))?,
-        Form::Json | Form::Yaml => {
+    match args.output.written() {
+        None => ctx.write_table(&mut answer::lines(&compared))?,
+        Some(form) => {
             let answer = answer::answer(&compared, &cluster, &options, &passed_over);
-            print(&answer, matches!(args.output, Form::Yaml), ctx)?;
+            print(&answer, form, ctx)?;
         }
     }
     Ok(Exit::Done)

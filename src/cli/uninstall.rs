@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::access::Access;
 use super::calls::Calls;
-use super::output::print;
+use super::output::{Form, print};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples};
 
@@ -80,17 +80,6 @@ pub(super) struct Args {
 
 /// The Service of the manifests.
 const SERVICE: &str = "plimsoll";
-
-/// How the answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// A line for each object, as soon as it is done
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
-}
 
 /// How it ended for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -237,8 +226,8 @@ impl Told {
             Summary { not_restored: 1.., .. } if !self.keeps_going => Exit::Refused,
             _ => Exit::Done,
         };
-        if form != Form::Table {
-            print(&Answer { objects: self.lines, summary }, form == Form::Yaml, ctx)?;
+        if let Some(form) = form.written() {
+            print(&Answer { objects: self.lines, summary }, form, ctx)?;
             return Ok(exit);
         }
         let counts = [

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::cluster::Cluster;
-use super::output::print;
+use super::output::{Written, print};
 use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::config::{self, ConfigErrors};
 use crate::input::{self, Document};
@@ -130,7 +130,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 "valid": violations.is_empty(), "checked": checked, "violations": violations,
                 "warnings": warnings,
             });
-            print(&answer, false, ctx)?;
+            print(&answer, Written::Json, ctx)?;
         }
         Form::Text => {
             for warning in &warnings {

@@ -113,12 +113,10 @@ impl StatusSources {
             Part::Snapshots if cluster => (self.metrics.oldest_snapshot(), Some(OLDEST_SNAPSHOT)),
             Part::UsageSource => {
                 let limit = config.recommender.scan_interval.saturating_mul(MISSED_SCANS);
-                (known.fresh.map(|at| at.elapsed()), Some(limit))
+                (known.age(), Some(limit))
             }
-            Part::PlacementLoad => {
-                (known.fresh.map(|at| at.elapsed()), Some(config.placement.load.maximum_age))
-            }
-            _ => (known.fresh.map(|at| at.elapsed()), None),
+            Part::PlacementLoad => (known.age(), Some(config.placement.load.maximum_age)),
+            _ => (known.age(), None),
         };
         let shards = if led_by == Some(Part::Recommender) { config.recommender.shards } else { 1 };
         Facts { enabled, led_by, shards, age, maximum_age, ..conditions }

@@ -43,17 +43,7 @@ pub(super) struct Args {
 
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A table
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
+    output: output::Form,
 }
 
 /// The form of the answer is an interface.
@@ -79,10 +69,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let rounds = Simulation::new(&world, &placement.settings)?
         .run(count, &settings(&placement.balance, placement.settings.flood.node_lost));
     let answer = Answer { rounds };
-    match args.output {
-        Form::Table => write(&answer, ctx)?,
-        Form::Json => output::print(&answer, false, ctx)?,
-        Form::Yaml => output::print(&answer, true, ctx)?,
+    match args.output.written() {
+        None => write(&answer, ctx)?,
+        Some(form) => output::print(&answer, form, ctx)?,
     }
     Ok(Exit::Done)
 }
@@ -157,6 +146,7 @@ impl<'a> Simulation<'a> {
                 pods: &self.placed,
                 usage: &usage,
                 claims: &self.claims,
+                quota: None,
                 load: &self.settings.load,
                 settings,
                 now: view.now,

@@ -2,8 +2,8 @@
 
 use super::report::{Figures, Report, Said};
 use super::world::World;
-use super::{Access, Form, print, write_table};
-use crate::cli::again::Again;
+use super::{print, write_table};
+use crate::cli::access::Look;
 use crate::cli::{CliError, Context, Exit, examples, table};
 use crate::offline;
 
@@ -37,25 +37,18 @@ pub(in crate::cli) struct Args {
     offline: offline::ClusterArgs,
 
     #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
+    look: Look,
 }
 
 pub(in crate::cli) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    args.again.run(ctx, |ctx| once(args, ctx))
+    args.look.again.run(ctx, |ctx| once(args, ctx))
 }
 
 fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let world = if args.offline.objects.is_empty() {
         ctx.runtime()?.block_on(async {
-            let client = args.access.client(&config).await?;
+            let client = args.look.access.client(&config).await?;
             let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
             World::live(client, &namespace, &args.name, &config).await
         })?
@@ -64,10 +57,9 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         World::of_files(&args.offline, namespace, &args.name, &config)?
     };
     let report = Report::new(&world, &config.hpa);
-    match args.output {
-        Form::Table => write(&report, ctx)?,
-        Form::Json => print(&report, false, ctx)?,
-        Form::Yaml => print(&report, true, ctx)?,
+    match args.look.output.written() {
+        None => write(&report, ctx)?,
+        Some(form) => print(&report, form, ctx)?,
     }
     Ok(if report.now.replicas.is_some() { Exit::Done } else { Exit::Refused })
 }

@@ -177,10 +177,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         _ => Exit::Done,
     };
     let answer = Answer { hpas, summary, keeper };
-    match args.output {
-        Form::Table => write(&answer, ctx)?,
-        Form::Json => print(&answer, false, ctx)?,
-        Form::Yaml => print(&answer, true, ctx)?,
+    match args.output.written() {
+        None => write(&answer, ctx)?,
+        Some(form) => print(&answer, form, ctx)?,
     }
     Ok(exit)
 }

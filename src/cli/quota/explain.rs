@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::world::World;
 use crate::cli::context::show_only;
+use crate::cli::output::{Form, print};
 use crate::cli::{CliError, Context, Exit, examples, standard_input_once, table};
 use crate::config::{Config, Namespaces};
 use crate::input;
@@ -46,19 +47,9 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// Form of the answer
+    /// Form of the answer; of several manifests JSON is a list
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// Sentences and tables
-    Table,
-    /// JSON; of several manifests a list
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -124,8 +115,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     } else {
         Exit::Refused
     };
-    match args.output {
-        Form::Table => {
+    match args.output.written() {
+        None => {
             for (index, answer) in answers.iter().enumerate() {
                 if index > 0 {
                     writeln!(ctx.out)?;
@@ -133,12 +124,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 write(answer, ctx)?;
             }
         }
-        Form::Json | Form::Yaml => {
-            let as_yaml = matches!(args.output, Form::Yaml);
+        Some(form) => {
             if let [only] = &answers[..] {
-                super::print(only, as_yaml, ctx)?;
+                print(only, form, ctx)?;
             } else {
-                super::print(&answers, as_yaml, ctx)?;
+                print(&answers, form, ctx)?;
             }
         }
     }

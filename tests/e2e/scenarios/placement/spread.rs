@@ -56,10 +56,13 @@ pub(in super::super) async fn flood(world: &World) -> Result<()> {
         .await?;
         placement.schedule_by(&placement.configuration(&[])?)?;
         let placed = placement.placed("flood=yes", PODS).await?;
-        // By load alone the idle node would get nearly all. Not a third each: the scheduler binds faster than a watch tells of
-        // it, so that some pods in a row go to the node that had least.
-        let idle = placed.get("n1").copied().unwrap_or_default();
-        ensure!(placed.len() == 3 && idle <= PODS * 3 / 4, "placed {placed:?}");
+        // By load alone the idle node would get nearly all. Not a third each: of nodes that are equally good the scheduler
+        // takes any, and which one it took is known only when the watch tells.
+        let even = PODS / 3;
+        ensure!(
+            placed.len() == 3 && placed.values().all(|pods| (even / 2..=even * 3 / 2).contains(pods)),
+            "placed {placed:?}"
+        );
         until("the flood to be over", async || {
             Ok(placement.ask("/api/v1/nodes").await?["flood"].is_null().then_some(()))
         })
