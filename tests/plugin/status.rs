@@ -382,6 +382,26 @@ fn waits_until_all_is_well() {
     assert!(told.all(|line| line.starts_with("progress: ")));
 }
 
+/// Whose clock is a minute ahead of the cluster's, or years, sees what there is all the same.
+#[test]
+fn leases_are_judged_by_the_clock_of_the_cluster() {
+    for (rule, renewed, code) in [
+        ("renewed 5 s ago", "2026-03-01T09:59:55.000000Z", 0),
+        ("ahead of the API server by a little", "2026-03-01T10:00:01.000000Z", 0),
+        ("renewed 50 s ago", "2026-03-01T09:59:10.000000Z", 1),
+    ] {
+        let api = healthy();
+        api.says_it_is("Sun, 01 Mar 2026 10:00:00 GMT");
+        let lease = json!({
+            "metadata": {"name": "plimsoll-recommender"},
+            "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": renewed},
+        });
+        api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[lease]);
+        let run = api.run("status");
+        assert_eq!(run.code, code, "{rule}: {run:?}");
+    }
+}
+
 #[test]
 fn a_cluster_that_does_not_answer() {
     let api = healthy();

@@ -90,19 +90,19 @@ async fn ended(job: &Job) -> Result<(), String> {
 /// Which pods are left, and what can be done about them.
 fn still_run(pods: &[Value], job: &Job) -> String {
     let node = |pod: &Value| pod.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
-    let left: Vec<_> = pods
+    let each: Vec<_> = pods
         .iter()
         .map(|pod| match node(pod) {
             Some(node) => format!("{} on node {node}", name_of(pod)),
             None => name_of(pod).to_owned(),
         })
         .collect();
-    let what = format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, left.join(", "));
+    let what = format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, each.join(", "));
     if !pods.iter().all(|pod| pod.pointer("/metadata/deletionTimestamp").is_some()) {
         return format!("{what}: whoever scales it up again must be stopped first");
     }
     // The kubelet says that they ended; on a node that is away nobody does.
-    let all: Vec<_> = pods.iter().map(name_of).collect();
+    let names: Vec<_> = pods.iter().map(name_of).collect();
     let nodes: BTreeSet<_> = pods.iter().filter_map(node).collect();
     let remove = if nodes.is_empty() {
         String::new()
@@ -114,7 +114,7 @@ fn still_run(pods: &[Value], job: &Job) -> String {
         "{what}: they are deleted, and their node does not say that they ended; if it is only slow give it more time by \
          --wait, if it is gone for good remove it{remove}, or say kubectl -n {} delete pod {} --force, and run this again",
         job.own,
-        all.join(" ")
+        names.join(" ")
     )
 }
 
