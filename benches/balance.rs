@@ -168,6 +168,7 @@ impl World {
             pods: &self.placed,
             usage: &|pod| uses.of(pod),
             claims: &self.claims,
+            quota: None,
             load: &self.settings.load,
             settings: &self.balance,
             now: NOW,

@@ -146,3 +146,89 @@ async fn nothing_is_written_before_the_load_is_known() {
     cancelled.cancel();
     work.await.unwrap();
 }
+
+/// Load classes were turned off, and balance still leads.
+#[tokio::test]
+async fn labels_are_taken_off_when_nobody_keeps_them() {
+    for (rule, failures, tries) in [
+        ("with the right", &[][..], 2),
+        ("away: it is tried again", &[503], 3),
+        ("without the right: it is said once, and nothing is broken", &[403, 403, 403], 1),
+    ] {
+        let (client, mut patches) = api(failures);
+        let cancelled = CancellationToken::new();
+        let state = state(&[("a", 0.2), ("b", 0.9), ("c", 0.9)]);
+        let mut objects = Objects::clone(&state.objects.load());
+        for name in ["a", "c"] {
+            let mut node = Node::clone(objects.node(name).unwrap());
+            node.labels.insert("plimsoll.dev/load-class".to_owned(), "low".to_owned());
+            objects.put(Fact::Node(Arc::new(node)));
+        }
+        state.objects.store(Arc::new(objects));
+        let metrics = Arc::new(Metrics::new("test"));
+        let options = Options { classes: None, ..options() };
+        let work =
+            tokio::spawn(publish(client, options, state.clone(), Arc::clone(&metrics), cancelled.clone()));
+        let mut names = Vec::new();
+        for _ in 0..tries {
+            let (path, body) = next(&mut patches).await;
+            let labels = &body["metadata"]["labels"];
+            assert_eq!(*labels, json!({"plimsoll.dev/load-class": null}), "{rule}");
+            names.push(path.rsplit('/').next().unwrap().to_owned());
+        }
+        let expected: &[&str] = match tries {
+            1 => &["a"],
+            2 => &["a", "c"],
+            _ => &["a", "a", "c"],
+        };
+        assert_eq!(names, expected, "{rule}");
+        if tries == 1 {
+            // Several rounds long; that nothing comes can only be waited for.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(patches.try_recv().is_err(), "{rule}");
+            assert!(!work.is_finished(), "the work of a leader ends when it is no leader");
+        }
+        assert_eq!(problems(&metrics)[0], 0, "{rule}: a right that is not needed is not missing");
+        cancelled.cancel();
+        work.await.unwrap();
+    }
+}
+
+/// Answers of the API server to the first writes, and what is told to be broken while it is so, and when it is not any more.
+#[tokio::test]
+async fn what_is_refused_is_told_until_it_is_not() {
+    for (rule, failures, told) in [
+        ("refused: of this node, and its right is there", &[422, 200, 422, 200][..], [0, 1]),
+        ("no right", &[403, 403], [1, 0]),
+        ("away", &[503, 503], [0, 1]),
+        ("gone: nothing is broken", &[404, 200, 404, 200], [0, 0]),
+        ("changed meanwhile: nothing is broken", &[409, 200, 409, 200], [0, 0]),
+    ] {
+        let (client, mut patches) = api(failures);
+        let cancelled = CancellationToken::new();
+        let metrics = Arc::new(Metrics::new("test"));
+        let state = state(&[("a", 0.2), ("b", 0.9)]);
+        let work = tokio::spawn(publish(client, options(), state, Arc::clone(&metrics), cancelled.clone()));
+        // The call after it was seen: the answer to the last but one was taken up.
+        let mut worst = [0, 0];
+        for _ in failures {
+            next(&mut patches).await;
+            let now = problems(&metrics);
+            worst = [worst[0].max(now[0]), worst[1].max(now[1])];
+        }
+        assert_eq!(worst, told, "{rule}");
+        // Both nodes were written, and a round has begun after that.
+        for _ in 0..4 {
+            next(&mut patches).await;
+        }
+        assert_eq!(problems(&metrics), [0, 0], "{rule}: it works again");
+        cancelled.cancel();
+        work.await.unwrap();
+    }
+}
+
+/// What fails of balance: rights, and other things.
+fn problems(metrics: &Metrics) -> [usize; 2] {
+    let counts = metrics.health().counts();
+    counts.into_iter().find(|(part, _)| *part == plimsoll::status::Part::Balance).unwrap().1
+}

@@ -10,6 +10,8 @@
 
 #[path = "plugin/api.rs"]
 mod api;
+#[path = "plugin/exits.rs"]
+mod exits;
 #[path = "plugin/krew.rs"]
 mod krew;
 #[path = "plugin/status.rs"]

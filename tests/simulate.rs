@@ -137,6 +137,69 @@ fn unknown_requests_are_left_out_or_assumed() {
     assert_eq!(found["policies"][0]["cpu"]["original"], 144.0 + 24.0);
 }
 
+/// Each kind of nonsense is counted, told with its file and line, and changes nothing of the answer.
+#[test]
+fn what_is_passed_over_is_told() {
+    let clean = answer(ROWS, &["--policy", "max-ever"]);
+    assert_eq!(
+        clean["passedOver"],
+        json!({"negative": 0, "notANumber": 0, "infinite": 0, "tooLarge": 0, "empty": 0})
+    );
+    let folder = tempfile::tempdir().unwrap();
+    for (rule, rows, counted, note) in [
+        (
+            "negative",
+            "-1,,,",
+            ("negative", 1),
+            "line 8: cpu_cores: -1.0 is negative; the value is passed over",
+        ),
+        (
+            "NaN",
+            ",NaN,,",
+            ("notANumber", 1),
+            "line 8: memory_bytes: NaN is not a number; the value is passed over",
+        ),
+        (
+            "infinite, in either direction",
+            "inf,-inf,,",
+            ("infinite", 2),
+            "line 8: cpu_cores: inf is infinite; 2 such values are passed over, of which this is the first",
+        ),
+        (
+            "too large",
+            "1e300,,,",
+            ("tooLarge", 1),
+            "line 8: cpu_cores: 1e300 is more than anything can have; the value is passed over",
+        ),
+        (
+            "a request",
+            "0.1,1,-2,",
+            ("negative", 1),
+            "line 8: cpu_request_cores: -2.0 is negative; the value is passed over",
+        ),
+        (
+            "nothing in the row",
+            ",,2,",
+            ("empty", 1),
+            "line 8: has neither cpu_cores nor memory_bytes; the row is passed over",
+        ),
+    ] {
+        let file = folder.path().join("usage.csv");
+        // At a time that is there already: what is passed over is not, but its row would be.
+        std::fs::write(&file, format!("{HEADER}{ROWS}shop/web/app,2024-03-03T12:00:00Z,{rows}\n")).unwrap();
+        let path = file.to_str().unwrap();
+        let output = run(&["--usage", path, "--policy", "max-ever", "-o", "json"], "");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("note: {path}: {note}\n"), "{rule}");
+        let mut found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (why, count) = counted;
+        for (name, value) in found["passedOver"].as_object().unwrap() {
+            assert_eq!(*value, if name == why { json!(count) } else { json!(0) }, "{rule}: {name}");
+        }
+        found["passedOver"] = clean["passedOver"].clone();
+        assert_eq!(found, clean, "{rule}");
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
     let all = "original, static, seed, tuned, half-life, vpa, krr, max-ever, oracle, profile:FILE";

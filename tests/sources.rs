@@ -14,6 +14,8 @@ mod file;
 mod history;
 #[path = "sources/metrics_server.rs"]
 mod metrics_server;
+#[path = "sources/past.rs"]
+mod past;
 #[path = "sources/prometheus.rs"]
 mod prometheus;
 #[path = "sources/support.rs"]

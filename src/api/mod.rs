@@ -33,7 +33,7 @@ use crate::placement::PlacementState;
 use crate::quota::content::Latest;
 use crate::server::{Readiness, Shutdown, plain};
 use crate::status::StatusSources;
-use crate::survey::Surveys;
+use crate::survey::{Pasts, Surveys};
 
 /// What every path begins with.
 const ROOT: &str = "/api/v1/";
@@ -53,6 +53,8 @@ pub struct Sources {
     pub decisions: Decisions,
     /// What is saved in the whole cluster, where there is one.
     pub surveys: Option<Surveys>,
+    /// What workloads used before somebody looked, where Prometheus knows it.
+    pub pasts: Option<Pasts>,
     /// What must hold before this replica is ready, and what does not.
     pub readiness: Readiness,
     /// How every part is.

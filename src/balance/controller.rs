@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use kube::Client;
-use plimsoll_core::balance::{Claims, Move, NodeView, Round, State, Verdict};
+use plimsoll_core::balance::{Claims, Move, NodeView, QuotaRoom, Round, State, Verdict};
 use plimsoll_core::placement::WorkloadKey;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::MANAGER;
+use super::answers::{self, EVICT};
 use super::claims::ClaimReader;
 use super::memory::{Memory, Remembered};
 use super::plan::{plan_by, settings};
@@ -23,12 +25,15 @@ use crate::cluster::{Events, Evicted, EvictionMode, Evictor, News, reference};
 use crate::config;
 use crate::metrics::{BalanceEviction, Metrics};
 use crate::placement::{PlacementState, now};
+use crate::quota::content::{Known, Latest};
 use crate::status::{Failure, Part};
 
 /// So many pods are tried in a round, if `PodDisruptionBudget`s do not allow those before.
 const MOST_TRIES: usize = 5;
 /// When what the last leader has left cannot be read, it is tried again so much later.
 const AGAIN: Duration = Duration::from_secs(5);
+/// What this replica heard of the ledger longer ago says nothing. The leader of quota, and whoever admits pods, hear of each change.
+const LEDGER_AGE: Duration = Duration::from_secs(300);
 /// The cap counts evictions of an hour.
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -43,6 +48,8 @@ pub struct Parts {
     pub identity: String,
     /// What is known of nodes and pods.
     pub placement: PlacementState,
+    /// What is known of quota; empty without it.
+    pub quota: Latest,
     /// Where rounds are told.
     pub rounds: Rounds,
     /// What is counted.
@@ -64,7 +71,6 @@ pub async fn balance(client: Client, parts: Parts, cancelled: CancellationToken)
 
 /// What may fail, as it is told.
 const MEMO: &str = "note evictions on the lease";
-const EVICT: &str = "evict pods";
 
 struct Controller {
     parts: Parts,
@@ -181,14 +187,16 @@ impl Controller {
     /// Plans on a thread of its own: it takes a while, and others want to go on. Also how many seconds it took.
     async fn plan(&self, claims: Claims) -> (Round, f64) {
         let (placement, state) = (self.parts.placement.clone(), self.state.clone());
+        let ledger = self.parts.quota.load_full().filter(|known| is_recent(known));
         let settings = settings(&self.parts.config.load(), placement.settings.load().flood.node_lost);
         let planned = spawn_blocking(move || {
             let uses = placement.uses.load_full();
             let began = Instant::now();
+            let quota = ledger.as_ref().map(|known| QuotaRoom::new(&known.tree, &known.ledger));
             let round = placement.decide_at_leisure(now(), |view| {
                 let oldest = view.now.saturating_sub(nanos(view.settings.load.maximum_age));
                 let containers = if uses.taken >= oldest { &uses.containers[..] } else { &[] };
-                plan_by(view, containers, &claims, &settings, &state)
+                plan_by(view, containers, &claims, quota.as_ref(), &settings, &state)
             });
             (round, began.elapsed().as_secs_f64())
         });
@@ -244,7 +252,7 @@ impl Controller {
     ) -> (Outcome, Option<String>, Tried) {
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
         let asked = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::DryRun).await;
-        self.note_answer(&asked);
+        answers::note(self.parts.metrics.health(), &asked);
         let unknown = match asked {
             Evicted::Yes => None,
             Evicted::Gone => return (Outcome::Gone, None, Tried::Done),
@@ -293,7 +301,7 @@ impl Controller {
         }
         let (namespace, name) = (&goes.pod.namespace, &goes.pod.name);
         let evicted = self.evictor.evict(namespace, name, &goes.uid, EvictionMode::Real).await;
-        self.note_answer(&evicted);
+        answers::note(self.parts.metrics.health(), &evicted);
         match evicted {
             Evicted::Yes => (Outcome::Evicted, None, Tried::Done),
             Evicted::Gone => {
@@ -318,13 +326,6 @@ impl Controller {
                 }
                 (Outcome::Failed, Some(error.to_string()), Tried::Done)
             }
-        }
-    }
-
-    /// Who may evict, and is answered, can evict; that the pod is gone or a budget says no does not change it.
-    fn note_answer(&self, answer: &Evicted) {
-        if matches!(answer, Evicted::Yes | Evicted::Gone | Evicted::Refused { may_not: false, .. }) {
-            self.parts.metrics.health().works(Part::Balance, EVICT);
         }
     }
 
@@ -396,6 +397,11 @@ impl Controller {
         let regarding = reference("v1", "Node", "", &node.name, &uid);
         self.events.publish(&regarding, kind, reason, "Balance", text).await;
     }
+}
+
+/// Whether a ledger still says something.
+fn is_recent(known: &Known) -> bool {
+    Timestamp::now().duration_since(known.at).unsigned_abs() < LEDGER_AGE
 }
 
 const fn nanos(seconds: i64) -> i64 {

@@ -8,6 +8,7 @@
 //! nodes. What was evicted is noted in an annotation of the lease before it is done, so that the next leader keeps to
 //! the pauses and the cap; and because only who holds the lease can write there, nobody evicts who does not lead.
 
+mod answers;
 mod claims;
 mod controller;
 mod memory;

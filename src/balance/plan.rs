@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use plimsoll_core::balance::{BalanceNode, BalanceSettings, Claims, Input, PodUses, Round, State, plan};
+use plimsoll_core::balance::{
+    BalanceNode, BalanceSettings, Claims, Input, PodUses, QuotaRoom, Round, State, plan,
+};
 use plimsoll_core::placement::{ContainerUse, View};
 
 use crate::config;
@@ -12,6 +14,7 @@ pub fn plan_by(
     view: &View<'_>,
     containers: &[ContainerUse],
     claims: &Claims,
+    quota: Option<&QuotaRoom<'_>>,
     settings: &BalanceSettings,
     state: &State,
 ) -> Round {
@@ -22,6 +25,7 @@ pub fn plan_by(
         pods: view.placed,
         usage: &|pod| uses.of(pod),
         claims,
+        quota,
         load: &view.settings.load,
         settings,
         now: view.now,

@@ -2,17 +2,12 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Leadership;
 use crate::placement::PlacementState;
-
-/// How often it is looked whether the pods are known.
-const READY_POLL: Duration = Duration::from_millis(50);
 
 /// A part of the leader's work. It must end when its token is cancelled, and not before.
 pub type Work = Arc<dyn Fn(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -33,20 +28,11 @@ pub async fn lead(
     work: Vec<Work>,
     cancelled: CancellationToken,
 ) {
-    let known = async {
-        while !state.pods.is_complete() {
-            sleep(READY_POLL).await;
-        }
-    };
-    tokio::select! {
-        () = cancelled.cancelled() => return,
-        () = known => {}
-    }
     let all = |token: CancellationToken| {
         let tasks: Vec<_> = work.iter().map(|work| work(token.clone())).collect();
         async move {
             join_all(tasks).await;
         }
     };
-    leadership.run(0, cancelled, all).await;
+    leadership.run_when(|| state.pods.is_complete(), cancelled, all).await;
 }

@@ -1,15 +1,18 @@
 //! How commands reach a cluster, and what they are not allowed to read there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::CliError;
-use crate::cluster::{self, Call, WriteError, send};
+use super::again::Again;
+use super::output::Form;
+use crate::cluster::{self, Call, WriteError, describe, send};
 use crate::config::Config;
 
 /// How long one call may take.
@@ -32,10 +35,52 @@ pub(super) struct Access {
 impl Access {
     /// A client with the rights of who calls.
     pub(super) async fn client(&self, config: &Config) -> Result<Client, CliError> {
-        let kubeconfig = self.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-        let context = self.context.as_deref().or(config.cluster.context.as_deref());
-        cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))
+        connect(self.kubeconfig.as_deref(), self.context.as_deref(), config).await
     }
+}
+
+/// What the commands have in common that look at a cluster: the way there, how often, and the form of the answer. `F` is
+/// of those that have more forms than a table, JSON and YAML.
+#[derive(Debug, clap::Args)]
+pub(super) struct Look<F: clap::ValueEnum + Clone + Send + Sync + 'static = Form> {
+    #[command(flatten)]
+    pub(super) access: Access,
+
+    #[command(flatten)]
+    pub(super) again: Again,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
+    pub(super) output: F,
+}
+
+/// A client by what was named, else by the configuration. Nothing is called yet; what was named, or should have been,
+/// cannot be used: that is wrong usage.
+pub(super) async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    config: &Config,
+) -> Result<Client, CliError> {
+    let kubeconfig = kubeconfig.or(config.cluster.kubeconfig.as_deref());
+    let context = context.or(config.cluster.context.as_deref());
+    cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))
+}
+
+/// Whether the API server answers who we are, whatever it answers.
+///
+/// # Errors
+/// It cannot be reached, or does not take our credentials: no other call would come to anything.
+pub(super) async fn reach(client: &Client) -> Result<(), CliError> {
+    let request = http::Request::get("/version").body(Vec::new()).map_err(anyhow::Error::new)?;
+    let why = match timeout(LIMIT, client.request_text(request)).await {
+        Err(_) => format!("no answer within {LIMIT:?}"),
+        Ok(Err(kube::Error::Api(status))) if status.code == 401 => {
+            format!("the credentials are not accepted: {}; check the kubeconfig", status.message)
+        }
+        Ok(Ok(_) | Err(kube::Error::Api(_))) => return Ok(()),
+        Ok(Err(error)) => describe(&error),
+    };
+    Err(anyhow::anyhow!("the cluster cannot be asked: {why}").into())
 }
 
 /// A kind of object, and where it is served.

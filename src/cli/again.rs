@@ -21,8 +21,8 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 /// Whether a command is repeated.
 #[derive(Debug, clap::Args)]
 pub(super) struct Again {
-    /// Show it again and again until Ctrl-C. Not on a terminal, tables and YAML are parted by a line ---, and JSON has a
-    /// line for each answer
+    /// Show it again and again until Ctrl-C. Not on a terminal, only an answer that differs from the one before is
+    /// written: tables and YAML are parted by a line ---, and JSON has a line for each
     #[arg(short, long)]
     watch: bool,
 
@@ -65,6 +65,7 @@ impl Again {
         end_with_interrupt()?;
         let mut is_first = true;
         let mut form = None;
+        let mut shown = Shown::default();
         loop {
             // Collected first: a screen that is empty while the cluster is asked flickers.
             let mut text = Vec::new();
@@ -74,7 +75,10 @@ impl Again {
                 (once(&mut ctx), ctx.written)
             };
             form = written.or(form);
+            let on_screen = ctx.terminal && form.is_none();
+            let is_news = shown.is_news(&text, ended.is_ok()) || on_screen;
             match form {
+                _ if !is_news => {}
                 // A line for each answer needs nothing between.
                 Some(Written::Json) => {}
                 None if ctx.terminal => {
@@ -84,8 +88,10 @@ impl Again {
                 _ if is_first => {}
                 _ => writeln!(ctx.out, "---")?,
             }
-            is_first = false;
-            ctx.out.write_all(&text)?;
+            if is_news {
+                is_first = false;
+                ctx.out.write_all(&text)?;
+            }
             match ended {
                 Ok(_) => {}
                 // It will not be right the next time either.
@@ -105,6 +111,25 @@ impl Again {
     }
 }
 
+/// What was written last.
+#[derive(Debug, Default)]
+struct Shown(Option<Vec<u8>>);
+
+impl Shown {
+    /// Whether this is to be written: all but the answer that stands there already. After a failure any answer is news.
+    fn is_news(&mut self, text: &[u8], is_answer: bool) -> bool {
+        if !is_answer {
+            self.0 = None;
+            return !text.is_empty();
+        }
+        let is_news = self.0.as_deref() != Some(text);
+        if is_news {
+            self.0 = Some(text.to_owned());
+        }
+        is_news
+    }
+}
+
 /// From now on Ctrl-C is how the command ends well, also while it waits for an answer.
 fn end_with_interrupt() -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -117,4 +142,27 @@ fn end_with_interrupt() -> Result<(), CliError> {
         std::process::exit(0);
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_is_written() {
+        let mut shown = Shown::default();
+        for (rule, text, is_answer, expected) in [
+            ("the first", "a", true, true),
+            ("the same", "a", true, false),
+            ("another", "b", true, true),
+            ("the one before that", "a", true, true),
+            ("nothing is to be said on a failure", "", false, false),
+            ("the same, after a failure", "a", true, true),
+            ("half an answer", "a", false, true),
+            ("nothing, which is an answer", "", true, true),
+            ("the same nothing", "", true, false),
+        ] {
+            assert_eq!(shown.is_news(text.as_bytes(), is_answer), expected, "{rule}");
+        }
+    }
 }

@@ -1,17 +1,16 @@
 //! `plimsoll check`: whether an installation does what it is there for.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_core::keys;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use super::access::{Access, reach};
 use super::calls::{Calls, Collection};
 use super::progress::{Progress, Unit};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples};
-use crate::cluster;
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,7 +41,7 @@ enum What {
 ///
 /// Rights needed: create on overcommitprofiles; with --pods-of create on pods in that namespace.
 ///
-/// Exit code 0: it does; 1: it does not, with the reason; 2: wrong usage.
+/// Exit code 0: it does; 1: it does not, with the reason; 2: wrong usage; 3: the cluster could not be asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "just after the installation" => "plimsoll check install --wait 2m",
@@ -56,29 +55,26 @@ struct Install {
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     wait: Seconds,
 
-    /// Kubeconfig file, in place of cluster.kubeconfig
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, in place of cluster.context
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    access: Access,
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let What::Install(args) = &args.what;
     let config = ctx.load_config()?.config;
-    let kubeconfig = args.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-    let context = args.context.as_deref().or(config.cluster.context.as_deref());
     let found = ctx.runtime()?.block_on(async {
-        let client = cluster::connect(kubeconfig, context).await;
-        let calls = Calls::new(client.map_err(|error| CliError::Usage(error.to_string()))?);
+        let client = args.access.client(&config).await?;
+        let calls = Calls::new(client.clone());
         let wait = Duration::from_secs(u64::try_from(args.wait.0).unwrap_or(0).min(31_536_000));
         let deadline = Instant::now() + wait;
         let progress = Progress::new("waiting until it comes true", Unit::Objects);
         loop {
             let found = look(&calls, args.pods_of.as_deref()).await;
             if found.is_ok() || Instant::now() + PAUSE > deadline {
+                if found.is_err() {
+                    // Nothing is known of the installation where nobody answers.
+                    reach(&client).await?;
+                }
                 return Ok::<_, CliError>(found);
             }
             if let Err(problem) = &found {
@@ -92,7 +88,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         Err(problem) => (vec![problem], Exit::Refused),
     };
     for line in lines {
-        writeln!(ctx.out, "{line}")?;
+        ctx.line(&line)?;
     }
     Ok(exit)
 }

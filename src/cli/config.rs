@@ -4,8 +4,9 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::{CliError, Context, Exit, examples};
+use super::{CliError, Context, Exit, examples, output};
 use crate::config::{self, ConfigErrors, Loaded};
+use crate::visible::{visible, visible_json};
 
 /// Check or show the configuration
 #[derive(Debug, clap::Args)]
@@ -81,12 +82,12 @@ fn check(args: &CheckArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     match args.output {
         CheckForm::Json => {
             let answer = json!({"valid": violations.is_empty(), "violations": violations});
-            writeln!(ctx.out, "{answer:#}")?;
+            output::print(&answer, output::Written::Json, ctx)?;
         }
         CheckForm::Text if violations.is_empty() => writeln!(ctx.out, "the configuration is valid")?,
         CheckForm::Text => {
             for violation in &violations {
-                writeln!(ctx.out, "{violation}")?;
+                ctx.line(&violation.to_string())?;
             }
         }
     }
@@ -101,9 +102,13 @@ fn print(args: &PrintArgs, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
             let settings = loaded.settings();
             let origins: serde_json::Map<String, Value> =
                 settings.into_iter().map(|setting| (setting.path, json!(setting.origin))).collect();
-            writeln!(ctx.out, "{:#}", json!({"values": loaded.values(), "origins": origins}))?;
+            output::print(
+                &json!({"values": loaded.values(), "origins": origins}),
+                output::Written::Json,
+                ctx,
+            )?;
         }
-        PrintForm::Table => write_table(&loaded, ctx.out)?,
+        PrintForm::Table => write_table(&loaded, ctx)?,
     }
     Ok(Exit::Done)
 }
@@ -122,20 +127,21 @@ fn write_yaml(loaded: &Loaded, out: &mut dyn Write) -> Result<(), CliError> {
         current = sections.into_iter().map(ToOwned::to_owned).collect();
         // JSON is YAML, and a setting fits on a line; only profiles are worth a block.
         let structured = setting.value.as_array().is_some_and(|items| items.iter().any(Value::is_object));
+        let origin = visible(&setting.origin.to_string());
+        let value = visible_json(&setting.value.to_string());
         if structured {
-            let block = serde_saphyr::to_string(&setting.value).map_err(anyhow::Error::new)?;
-            writeln!(out, "{indent}{key}: # from {}", setting.origin)?;
-            for line in block.lines() {
+            writeln!(out, "{indent}{key}: # from {origin}")?;
+            for line in output::yaml(&setting.value)?.lines() {
                 writeln!(out, "{indent}  {line}")?;
             }
         } else {
-            writeln!(out, "{indent}{key}: {} # from {}", setting.value, setting.origin)?;
+            writeln!(out, "{indent}{key}: {value} # from {origin}")?;
         }
     }
     Ok(())
 }
 
-fn write_table(loaded: &Loaded, out: &mut dyn Write) -> Result<(), CliError> {
+fn write_table(loaded: &Loaded, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let mut table = super::table(["SETTING", "VALUE", "FROM"]);
     for setting in loaded.settings() {
         let value = match setting.value {
@@ -156,6 +162,5 @@ fn write_table(loaded: &Loaded, out: &mut dyn Write) -> Result<(), CliError> {
         };
         table.add_row([setting.path, value, setting.origin.to_string()]);
     }
-    writeln!(out, "{}", table.trim_fmt())?;
-    Ok(())
+    ctx.write_table(&mut table)
 }

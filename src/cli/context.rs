@@ -1,6 +1,6 @@
 //! What every command is given.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use comfy_table::{Cell, Color, ContentArrangement, Row, Table};
@@ -84,6 +84,14 @@ impl<'a> Context<'a> {
             writeln!(self.out, "{}", line.trim_end())?;
         }
         Ok(())
+    }
+
+    /// Writes one line, whatever is in the text: nothing of it does more than be seen.
+    ///
+    /// # Errors
+    /// Results cannot be written.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", visible(text))
     }
 
     /// A text in a colour, where there are colours; the text itself has none.

@@ -1,4 +1,4 @@
-//! Exit codes and the errors behind them.
+//! Exit codes and the errors behind them: the table of docs/kubectl-plugin.md.
 
 use std::io;
 use std::process::ExitCode;

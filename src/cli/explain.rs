@@ -4,16 +4,14 @@ pub(super) mod live;
 mod report;
 mod table;
 
-use std::path::PathBuf;
-
 use jiff::Timestamp;
 
 use self::live::Live;
 use self::report::Report;
+use super::access::Access;
 use super::again::Again;
-use super::output::print;
+use super::output::{Written, print};
 use super::{CliError, Context, Exit, examples};
-use crate::cluster;
 
 pub(super) use self::table::write;
 
@@ -54,13 +52,8 @@ struct Named {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// Kubeconfig file, in place of cluster.kubeconfig
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, in place of cluster.context
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    access: Access,
 
     #[command(flatten)]
     again: Again,
@@ -92,11 +85,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
 fn once(named: &Named, pod: bool, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let report = ctx.runtime()?.block_on(async {
-        let kubeconfig = named.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-        let context = named.context.as_deref().or(config.cluster.context.as_deref());
-        let client = cluster::connect(kubeconfig, context)
-            .await
-            .map_err(|error| CliError::Usage(error.to_string()))?;
+        let client = named.access.client(&config).await?;
         let namespace = named.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
         let mut live = Live::read(client, &namespace, &config).await?;
         let object = if pod { live.pod(&named.name).await? } else { live.workload(&named.name).await? };
@@ -105,8 +94,8 @@ fn once(named: &Named, pod: bool, ctx: &mut Context<'_>) -> Result<Exit, CliErro
     })?;
     match named.output {
         Form::Text => report.write(ctx.out)?,
-        Form::Json => print(&report.json(), false, ctx)?,
-        Form::Yaml => print(&report.json(), true, ctx)?,
+        Form::Json => print(&report.json(), Written::Json, ctx)?,
+        Form::Yaml => print(&report.json(), Written::Yaml, ctx)?,
     }
     Ok(Exit::Done)
 }

@@ -9,15 +9,10 @@ mod restorer;
 mod views;
 mod world;
 
-use std::path::{Path, PathBuf};
-
-use kube::Client;
-
 pub(super) use self::explain::{Args as ExplainArgs, run as explain};
-use super::output::print;
+use super::access::Access;
+use super::output::{Form, print};
 use super::{CliError, Context, Exit, examples};
-use crate::cluster;
-use crate::config::Config;
 
 /// Say what autoscalers see and what they were meant to see, and put their targets back
 #[derive(Debug, clap::Args)]
@@ -36,41 +31,6 @@ enum What {
     Explain(explain::Args),
     Restore(restore::Args),
     Apiservice(apiservice::Args),
-}
-
-/// How the cluster is reached.
-#[derive(Debug, clap::Args)]
-struct Access {
-    /// Kubeconfig file, in place of cluster.kubeconfig
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, in place of cluster.context
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-}
-
-impl Access {
-    async fn client(&self, config: &Config) -> Result<Client, CliError> {
-        let kubeconfig = self.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-        let context = self.context.as_deref().or(config.cluster.context.as_deref());
-        connect(kubeconfig, context).await
-    }
-}
-
-async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, CliError> {
-    cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))
-}
-
-/// How an answer is written.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// Sentences and tables
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {

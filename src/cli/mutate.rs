@@ -7,10 +7,11 @@ use plimsoll_core::keys::OVERCOMMIT;
 use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests};
 use serde_json::{Value, json};
 
-use super::{CliError, Context, Exit, examples, explain, standard_input_once};
+use super::{CliError, Context, Exit, examples, explain, output, standard_input_once};
 use crate::input;
 use crate::offline::{self, Offline};
 use crate::template::{self, PodAt};
+use crate::visible::visible_json;
 
 /// Show what a manifest would become
 ///
@@ -92,7 +93,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         Form::Yaml => {
             for (index, judged) in judged.iter().enumerate() {
                 let separator = if index > 0 { "---\n" } else { "" };
-                write!(ctx.out, "{separator}{}", yaml(&judged.mutated(&offline))?)?;
+                write!(ctx.out, "{separator}{}", output::yaml(&judged.mutated(&offline))?)?;
             }
         }
         Form::Json => {
@@ -102,7 +103,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             } else {
                 json!({"apiVersion": "v1", "kind": "List", "items": all})
             };
-            writeln!(ctx.out, "{answer:#}")?;
+            output::print(&answer, output::Written::Json, ctx)?;
         }
         Form::Patch => write_patches(&judged, ctx)?,
         Form::Explain => {
@@ -113,13 +114,13 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 if let Some((_, decision)) = &judged.decision {
                     explain::write(ctx.out, &judged.title, decision)?;
                     for reason in &judged.why_no_profile {
-                        writeln!(ctx.out, "  {reason}")?;
+                        ctx.line(&format!("  {reason}"))?;
                     }
                     continue;
                 }
                 let why = template::without_containers(&judged.manifest)
                     .map_or_else(|| "has no pod".to_owned(), |path| format!("{path} has no containers"));
-                writeln!(ctx.out, "{}: {why}; nothing is changed", judged.title)?;
+                ctx.line(&format!("{}: {why}; nothing is changed", judged.title))?;
             }
         }
     }
@@ -206,16 +207,11 @@ fn ensure_metadata(manifest: &mut Value, pointer: &str) {
 
 fn write_patches(judged: &[Judged], ctx: &mut Context<'_>) -> Result<(), CliError> {
     if let [only] = judged {
-        writeln!(ctx.out, "{:#}", json!(only.patch()))?;
-        return Ok(());
+        return output::print(&json!(only.patch()), output::Written::Json, ctx);
     }
     for judged in judged {
-        writeln!(ctx.out, "{}", json!({"object": judged.title, "patch": judged.patch()}))?;
+        let line = json!({"object": judged.title, "patch": judged.patch()});
+        writeln!(ctx.out, "{}", visible_json(&line.to_string()))?;
     }
     Ok(())
-}
-
-fn yaml(value: &Value) -> Result<String, CliError> {
-    let text = serde_saphyr::to_string(value);
-    text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML").into())
 }

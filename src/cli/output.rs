@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
-use super::context::Written;
+pub(super) use super::context::Written;
 use super::{CliError, Context};
 use crate::visible::{is_plain, visible_json};
 
@@ -45,29 +45,56 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes an answer as JSON or YAML. Nothing in its strings reaches a terminal as a control; what a string has of them
-/// is escaped, and means the same.
-pub(super) fn print(answer: &impl Serialize, as_yaml: bool, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let not_written = |form: &str| format!("the result cannot be written as {form}");
-    ctx.written = Some(if as_yaml { Written::Yaml } else { Written::Json });
-    if as_yaml {
-        let text = serde_saphyr::to_string(answer);
-        let text = text.map_err(|error| anyhow::Error::new(error).context(not_written("YAML")))?;
-        // In YAML's plain strings nothing can be escaped; JSON is YAML too.
-        if is_plain(&text) {
-            write!(ctx.out, "{text}")?;
-            return Ok(());
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Form {
+    /// Tables and sentences, for people
+    Table,
+    /// JSON
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+impl Form {
+    /// The form for programs; none where it is for people.
+    pub(super) const fn written(self) -> Option<Written> {
+        match self {
+            Self::Table => None,
+            Self::Json => Some(Written::Json),
+            Self::Yaml => Some(Written::Yaml),
         }
     }
+}
+
+/// Writes an answer as JSON or YAML. Nothing in its strings reaches a terminal as a control; what a string has of them
+/// is escaped, and means the same.
+pub(super) fn print(answer: &impl Serialize, form: Written, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    ctx.written = Some(form);
+    if form == Written::Yaml {
+        write!(ctx.out, "{}", yaml(answer)?)?;
+        return Ok(());
+    }
     // A line for each answer is what programs read that are given one after another.
-    let text = if ctx.repeated && !as_yaml {
-        serde_json::to_string(answer)
-    } else {
-        serde_json::to_string_pretty(answer)
-    };
-    let text = text.map_err(|error| anyhow::Error::new(error).context(not_written("JSON")))?;
-    writeln!(ctx.out, "{}", visible_json(&text))?;
+    let text =
+        if ctx.repeated { serde_json::to_string(answer) } else { serde_json::to_string_pretty(answer) };
+    writeln!(ctx.out, "{}", visible_json(&text.map_err(|error| not_written("JSON", error))?))?;
     Ok(())
+}
+
+/// The same as a text of YAML, with a line end.
+pub(super) fn yaml(answer: &impl Serialize) -> Result<String, CliError> {
+    let text = serde_saphyr::to_string(answer).map_err(|error| not_written("YAML", error))?;
+    if is_plain(&text) {
+        return Ok(text);
+    }
+    // In YAML's plain strings nothing can be escaped; JSON is YAML too.
+    let text = serde_json::to_string_pretty(answer).map_err(|error| not_written("JSON", error))?;
+    Ok(visible_json(&text) + "\n")
+}
+
+fn not_written(form: &str, error: impl std::error::Error + Send + Sync + 'static) -> CliError {
+    anyhow::Error::new(error).context(format!("the result cannot be written as {form}")).into()
 }
 
 #[cfg(test)]
@@ -99,9 +126,9 @@ mod tests {
     #[test]
     fn strings_cannot_do_anything_and_mean_the_same() {
         let answer = serde_json::json!({ "name": "web\u{202e}\x1b[2J\u{9b}\u{e0001}", "lines": "a\nb" });
-        for as_yaml in [false, true] {
+        for form in [Written::Json, Written::Yaml] {
             let mut out = Vec::new();
-            print(&answer, as_yaml, &mut Context::new(&mut out, "plimsoll", None, Vec::new())).unwrap();
+            print(&answer, form, &mut Context::new(&mut out, "plimsoll", None, Vec::new())).unwrap();
             let text = String::from_utf8(out).unwrap();
             assert!(is_plain(&text), "{text:?}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), answer, "{text}");
@@ -113,7 +140,7 @@ mod tests {
         let mut out = Vec::new();
         let mut ctx = Context::new(&mut out, "plimsoll", None, Vec::new());
         ctx.repeated = true;
-        print(&serde_json::json!({ "a": [1, 2] }), false, &mut ctx).unwrap();
+        print(&serde_json::json!({ "a": [1, 2] }), Written::Json, &mut ctx).unwrap();
         assert_eq!(ctx.written, Some(Written::Json));
         assert_eq!(out, b"{\"a\":[1,2]}\n");
     }

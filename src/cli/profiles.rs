@@ -8,8 +8,7 @@ use plimsoll_core::pod::Pruned;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::access::{Access, Kind, Read, list, list_with, told};
-use super::again::Again;
+use super::access::{Kind, Look, Read, list, list_with, told};
 use super::output::print;
 use super::{CliError, Context, Exit, examples, server, table};
 use crate::config::Config;
@@ -35,24 +34,7 @@ const OWNERS: [Kind; 2] =
 ))]
 pub(super) struct Args {
     #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each profile
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
+    look: Look,
 }
 
 /// A profile. The form of the answer is an interface.
@@ -78,19 +60,18 @@ struct Answer {
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
-    args.again.run_seldom(ctx, |ctx| {
+    args.look.again.run_seldom(ctx, |ctx| {
         let answer = ctx.runtime()?.block_on(read(args, &config))?;
-        match args.output {
-            Form::Table => write(&answer, ctx)?,
-            Form::Json => print(&answer, false, ctx)?,
-            Form::Yaml => print(&answer, true, ctx)?,
+        match args.look.output.written() {
+            None => write(&answer, ctx)?,
+            Some(form) => print(&answer, form, ctx)?,
         }
         Ok(if answer.profiles.iter().all(|line| line.valid) { Exit::Done } else { Exit::Refused })
     })
 }
 
 async fn read(args: &Args, config: &Config) -> Result<Answer, CliError> {
-    let client = args.access.client(config).await?;
+    let client = args.look.access.client(config).await?;
     let mut objects = Objects::default();
     objects.set_file_profiles(crate::profiles::of_file(config));
     let manifests = list(&client, PROFILES, None)

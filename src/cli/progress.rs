@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::visible::visible;
+
 /// The time until the first plain line, and between two.
 const PAUSE: Duration = Duration::from_secs(5);
 /// How often what moves on a terminal does.
@@ -153,7 +155,11 @@ impl Lines {
 
     fn message(&self) -> String {
         let Self { what, detail, .. } = self;
-        if detail.is_empty() { what.clone() } else { format!("{what} ({})", detail.replace('\n', " ")) }
+        if detail.is_empty() {
+            what.clone()
+        } else {
+            format!("{what} ({})", visible(&detail.replace('\n', " ")))
+        }
     }
 
     /// Per cent.

@@ -6,7 +6,6 @@ mod explain;
 mod tree;
 mod world;
 
-use super::output::print;
 use super::{CliError, Context, Exit, examples};
 
 /// Show an elastic quota tree, and what it says about a pod, without a cluster

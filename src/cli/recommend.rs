@@ -11,6 +11,7 @@ use plimsoll_core::resource::Resource;
 use plimsoll_core::usage::{Model, amount, nanos_of, request, timestamp_of};
 use serde::Serialize;
 
+use super::output::{Form, print};
 use super::progress::{Progress, Unit};
 use super::{CliError, Context, Exit, examples, table};
 use crate::usage::{Clock, Replay, Series, replay};
@@ -50,16 +51,6 @@ pub(super) struct Args {
 
     #[command(flatten)]
     policy: PolicyArgs,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each series
-    Table,
-    /// Everything
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 #[derive(Debug, Serialize)]
@@ -117,21 +108,13 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let progress = Progress::new("reading usage", Unit::Share);
     let replay = replay(&args.usage, &model, clock, &|done, size| progress.read(done, size))?;
     drop(progress);
-    if matches!(args.output, Form::Table) {
-        writeln!(ctx.out, "{}", lines(&replay, &profile, &model))?;
+    let Some(form) = args.output.written() else {
+        ctx.write_table(&mut lines(&replay, &profile, &model))?;
         return Ok(Exit::Done);
-    }
+    };
     let series = replay.into_iter().map(|(name, series)| answer(name, &series, &profile, &model, args));
     let answer = Answer { series: series.collect() };
-    if matches!(args.output, Form::Yaml) {
-        let text = serde_saphyr::to_string(&answer);
-        let text =
-            text.map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
-        write!(ctx.out, "{text}")?;
-    } else {
-        serde_json::to_writer_pretty(&mut ctx.out, &answer).map_err(std::io::Error::from)?;
-        writeln!(ctx.out)?;
-    }
+    print(&answer, form, ctx)?;
     Ok(Exit::Done)
 }
 

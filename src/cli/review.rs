@@ -9,6 +9,7 @@ use plimsoll_core::quota::usage_by_namespace;
 use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::input;
 use crate::offline::{self, Offline};
+use crate::visible::visible_json;
 
 /// Answer an AdmissionReview as the server would
 ///
@@ -71,7 +72,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             core::validate(&review, &context)
         }
     };
-    ctx.out.write_all(&core::write(&review, &answer))?;
-    writeln!(ctx.out)?;
+    let answered = core::write(&review, &answer);
+    writeln!(ctx.out, "{}", visible_json(&String::from_utf8_lossy(&answered)))?;
     Ok(if answer.denial.is_some() { Exit::Refused } else { Exit::Done })
 }

@@ -49,9 +49,9 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// Form of the answer
+    /// Form of the answer; of several manifests JSON is a list
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
+    output: output::Form,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -62,16 +62,6 @@ enum Policy {
     Weights,
     /// By how far limits exceed the node
     OvercommitRisk,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A table
-    Table,
-    /// JSON; of several manifests a list
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 /// The form of the answer is an interface.
@@ -127,8 +117,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     }
     let answers = documents.iter().map(|document| answer(document, &world, &settings, args));
     let answers: Vec<Answer> = answers.collect::<Result<_, _>>()?;
-    match args.output {
-        Form::Table => {
+    match args.output.written() {
+        None => {
             for (index, answer) in answers.iter().enumerate() {
                 if index > 0 {
                     writeln!(ctx.out)?;
@@ -136,13 +126,10 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 write(answer, ctx)?;
             }
         }
-        Form::Json | Form::Yaml => {
-            let as_yaml = matches!(args.output, Form::Yaml);
-            match &answers[..] {
-                [only] => output::print(only, as_yaml, ctx)?,
-                several => output::print(&several, as_yaml, ctx)?,
-            }
-        }
+        Some(form) => match &answers[..] {
+            [only] => output::print(only, form, ctx)?,
+            several => output::print(&several, form, ctx)?,
+        },
     }
     Ok(Exit::Done)
 }
@@ -228,9 +215,9 @@ fn rounded(value: f64) -> f64 {
 }
 
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    writeln!(ctx.out, "{} by {}", answer.title, answer.policy)?;
+    ctx.line(&format!("{} by {}", answer.title, answer.policy))?;
     if let Some(flood) = &answer.flood {
-        writeln!(ctx.out, "flood: {flood}")?;
+        ctx.line(&format!("flood: {flood}"))?;
     }
     let rows = answer.nodes.iter().map(|node| {
         let usage = node.usage.map_or_else(|| "-".to_owned(), |usage| format!("{usage:.4}"));
@@ -249,6 +236,5 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     });
     let mut table = table(["NODE", "SCORE", "POINTS", "USED", "BINDINGS", "WHY"]);
     table.add_rows(rows);
-    writeln!(ctx.out, "{table}")?;
-    Ok(())
+    ctx.write_table(&mut table)
 }

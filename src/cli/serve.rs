@@ -217,7 +217,7 @@ async fn serve(
         process.keep_autoscalers(client, &pods);
         hpa_api_address = hpa_api::start(&process, client, &pods).await?;
         if let Some(state) = &placement {
-            balance = placement::start(&process, client, state, &live.balance);
+            balance = placement::start(&process, client, state, &live.balance, &latest);
             extender_address = extender::start(&process, state).await?;
         }
     }

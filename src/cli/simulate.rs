@@ -10,10 +10,11 @@ use plimsoll_core::resource::Resource;
 use plimsoll_core::simulate::{Cluster, Each, Node, Options, SimulateError, Units};
 use plimsoll_core::usage::SECOND;
 
+use super::output::{Form, print};
 use super::progress::{Progress, Unit, count};
 use super::values::{Amount, PerResource, Seconds};
 use super::{CliError, Context, Exit, examples};
-use crate::usage::histories;
+use crate::usage::{Histories, histories};
 use named::Named;
 
 /// Replay usage under several policies, and compare them
@@ -64,22 +65,15 @@ pub(super) struct Args {
     plot: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each policy
-    Table,
-    /// Everything
-    Json,
-    /// The same as YAML
-    Yaml,
-}
-
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let policies = named::read(&args.policies)?;
     let options = options(args)?;
     let progress = Progress::new("reading usage", Unit::Share);
-    let series = histories(&args.usage, &|done, size| progress.read(done, size))?;
+    let Histories { series, passed_over } = histories(&args.usage, &|done, size| progress.read(done, size))?;
     drop(progress);
+    for passed_over in &passed_over {
+        ctx.note(&format!("{}: {passed_over}", origin(args)));
+    }
     let cluster = Cluster::new(series, options).map_err(|error| refused(args, error))?;
     say_what_is_left_out(&cluster, ctx);
     let compared = compare(policies, &cluster);
@@ -90,18 +84,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             anyhow::Error::new(error).context(format!("{}: cannot be written", file.display()))
         })?;
     }
-    match args.output {
-        Form::Table => writeln!(ctx.out, "{}", answer::lines(&compared))?,
-        Form::Json => {
-            let answer = answer::answer(&compared, &cluster, &options);
-            serde_json::to_writer_pretty(&mut ctx.out, &answer).map_err(std::io::Error::from)?;
-            writeln!(ctx.out)?;
-        }
-        Form::Yaml => {
-            let text = serde_saphyr::to_string(&answer::answer(&compared, &cluster, &options));
-            let text = text
-                .map_err(|error| anyhow::Error::new(error).context("the result cannot be written as YAML"))?;
-            write!(ctx.out, "{text}")?;
+    match args.output.written() {
+        None => ctx.write_table(&mut answer::lines(&compared))?,
+        Some(form) => {
+            let answer = answer::answer(&compared, &cluster, &options, &passed_over);
+            print(&answer, form, ctx)?;
         }
     }
     Ok(Exit::Done)
@@ -161,12 +148,12 @@ fn refused(args: &Args, error: SimulateError) -> CliError {
         SimulateError::WarmUp => "; a shorter --warm-up would leave some",
         SimulateError::Empty | SimulateError::Options => "",
     };
-    let origin = if args.usage.as_os_str() == "-" {
-        "standard input".to_owned()
-    } else {
-        args.usage.display().to_string()
-    };
-    CliError::Usage(format!("{origin}: {error}{hint}"))
+    CliError::Usage(format!("{}: {error}{hint}", origin(args)))
+}
+
+/// The name of the input in messages.
+fn origin(args: &Args) -> String {
+    if args.usage.as_os_str() == "-" { "standard input".to_owned() } else { args.usage.display().to_string() }
 }
 
 fn say_what_is_left_out(cluster: &Cluster, ctx: &mut Context<'_>) {

@@ -9,38 +9,40 @@ mod ledgers;
 mod nodes;
 mod servers;
 mod webhooks;
+mod workloads;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
 use serde::Serialize;
 
+use super::access::Access;
 use super::calls::Calls;
-use super::output::print;
+use super::output::{Form, print};
 use super::values::Seconds;
 use super::{CliError, Context, Exit, examples};
-use crate::cluster;
 
 /// Take out of the cluster what would be in the way, or be left, without the server
 ///
 /// In this order: webhook configurations, so that nothing waits for a server; `APIServices` are given back to whom they
 /// were taken from; the servers are stopped (the Deployment is scaled to 0); autoscalers get back the targets that
-/// their authors wrote; nodes lose our labels and annotations; ledgers of quota, which have a finalizer, and Leases are
-/// deleted. Each step is told. One that fails does not keep the others from being tried, and all of it may be repeated.
+/// their authors wrote; nodes lose our labels and annotations, and workloads the annotation by which quota made their
+/// controllers try again (nothing is rolled out); ledgers of quota, which have a finalizer, and Leases are deleted. Each step is told. One that fails does not keep the others from being tried, and all of it may be repeated.
 /// What has one of our names, or calls our Service, but has not our label is left as it is. The servers are not stopped as
-/// long as something stands that would be refused without them.
+/// long as something stands that would be refused without them, and ledgers stay as long as a server may still run.
 ///
 /// Afterwards delete the rest: `kubectl delete --ignore-not-found -k` of what was applied. `helm uninstall` runs this command by itself.
 ///
 /// Rights needed: list, get and delete on mutatingwebhookconfigurations and validatingwebhookconfigurations; get, update and
 /// delete on apiservices; get on deployments, patch on deployments/scale, list on pods and get, list, create, update
 /// and delete on leases and list, patch and delete on quotaledgers in the server's namespace; get, list and patch on
-/// horizontalpodautoscalers; list and patch on nodes.
+/// horizontalpodautoscalers; list and patch on nodes, daemonsets, deployments, jobs, replicasets, replicationcontrollers and
+/// statefulsets.
 ///
 /// Exit code 0: nothing of it is left; 1: some autoscalers are not as their authors wrote them, because their record
 /// cannot be read, because the API server does not take them so, or because they were converted again (0 with
-/// --keep-going); 2: wrong usage, such as another namespace than the server's; 3: something failed.
+/// --keep-going); 2: wrong usage, such as another namespace than the server's; 3: something failed, or the
+/// cluster could not be asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples!(
     "before the manifests are deleted" => "plimsoll uninstall",
@@ -68,13 +70,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "4m")]
     timeout: Seconds,
 
-    /// Kubeconfig file, in place of cluster.kubeconfig
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, in place of cluster.context
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    access: Access,
 
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
@@ -83,17 +80,6 @@ pub(super) struct Args {
 
 /// The Service of the manifests.
 const SERVICE: &str = "plimsoll";
-
-/// How the answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// A line for each object, as soon as it is done
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
-}
 
 /// How it ended for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -165,11 +151,7 @@ struct Answer {
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let runtime = ctx.runtime()?;
-    let kubeconfig = args.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-    let context = args.context.as_deref().or(config.cluster.context.as_deref());
-    let client = runtime
-        .block_on(cluster::connect(kubeconfig, context))
-        .map_err(|error| CliError::Usage(error.to_string()))?;
+    let client = runtime.block_on(args.access.client(&config))?;
     let job = Job {
         calls: Calls::new(client.clone()),
         client,
@@ -179,7 +161,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         wait: span(args.wait),
         timeout: span(args.timeout),
     };
-    let found = runtime.block_on(webhooks::find(&job));
+    let found = runtime.block_on(webhooks::find(&job))?;
     if let Some(there) = found.elsewhere(&job.own) {
         return Err(CliError::Usage(format!(
             "Plimsoll's webhook configurations call namespace {there}, not {}: if that installation is to go, say \
@@ -198,7 +180,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     told.tell(lines, ctx)?;
     told.tell(runtime.block_on(autoscalers::restore(&job, stopped)), ctx)?;
     told.tell(runtime.block_on(nodes::clean(&job)), ctx)?;
-    told.tell(runtime.block_on(ledgers::delete(&job)), ctx)?;
+    told.tell(runtime.block_on(workloads::clean(&job)), ctx)?;
+    told.tell(runtime.block_on(ledgers::delete(&job, stopped, &stands)), ctx)?;
     told.tell(runtime.block_on(leases::delete(&job, stopped)), ctx)?;
     told.end(args.output, ctx)
 }
@@ -221,7 +204,7 @@ impl Told {
     fn tell(&mut self, lines: Vec<Line>, ctx: &mut Context<'_>) -> Result<(), CliError> {
         if self.streams {
             for Line { step, object, message, .. } in &lines {
-                writeln!(ctx.out, "{step:<12} {object}: {message}")?;
+                ctx.line(&format!("{step:<12} {object}: {message}"))?;
             }
             ctx.out.flush()?;
         }
@@ -243,8 +226,8 @@ impl Told {
             Summary { not_restored: 1.., .. } if !self.keeps_going => Exit::Refused,
             _ => Exit::Done,
         };
-        if form != Form::Table {
-            print(&Answer { objects: self.lines, summary }, form == Form::Yaml, ctx)?;
+        if let Some(form) = form.written() {
+            print(&Answer { objects: self.lines, summary }, form, ctx)?;
             return Ok(exit);
         }
         let counts = [
@@ -260,7 +243,8 @@ impl Told {
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
         let said = if said.is_empty() { "nothing to do".to_owned() } else { said.join(", ") };
-        writeln!(ctx.out, "\nUninstall: {said}")?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("Uninstall: {said}"))?;
         Ok(exit)
     }
 }

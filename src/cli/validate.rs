@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::cluster::Cluster;
+use super::output::{Written, print};
 use super::{CliError, Context, Exit, examples, standard_input_once};
 use crate::config::{self, ConfigErrors};
 use crate::input::{self, Document};
@@ -129,18 +130,18 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 "valid": violations.is_empty(), "checked": checked, "violations": violations,
                 "warnings": warnings,
             });
-            writeln!(ctx.out, "{answer:#}")?;
+            print(&answer, Written::Json, ctx)?;
         }
         Form::Text => {
             for warning in &warnings {
                 ctx.note(&format!("warning: {warning}"));
             }
             for violation in &violations {
-                writeln!(ctx.out, "{violation}")?;
+                ctx.line(&violation.to_string())?;
             }
             if violations.is_empty() {
                 let plural = if checked == 1 { "" } else { "s" };
-                writeln!(ctx.out, "{checked} object{plural} checked, nothing to object to")?;
+                ctx.line(&format!("{checked} object{plural} checked, nothing to object to"))?;
             }
         }
     }

@@ -31,7 +31,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::backoff::chance;
 pub use self::client::{ConnectError, client, configuration, connect};
-pub use self::election::{Leadership, LeadershipOptions, LeaseMemo, identity, lease_name, stand_still};
+pub use self::election::{
+    Leadership, LeadershipOptions, LeaseMemo, identity, lease_name, stand_still, wait_until,
+};
 pub use self::events::{Events, News};
 pub(crate) use self::events::{note as note_event, reference};
 pub use self::evict::{Evicted, EvictionMode, Evictor};

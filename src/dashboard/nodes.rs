@@ -116,6 +116,7 @@ fn row(node: &NodeReport, metrics: &[String]) -> Markup {
             td.num { (number(node.score)) }
             td.num {
                 (count(node.bindings))
+                @if node.expected > 0 { " (" (count(node.expected)) " expected)" }
                 @if node.penalty > 0.0 { " " (badge("warn", &format!("hot spot, score -{}", number(node.penalty)))) }
             }
             td.num { (count(node.pods)) }

@@ -1,22 +1,17 @@
 //! The keeping of autoscalers in one process.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kube::Client;
 use plimsoll_core::admission::Settings;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Pods;
 use super::keeper::Keeper;
-use crate::cluster::{Leadership, LeadershipOptions, Snapshots, identity};
+use crate::cluster::{Leadership, LeadershipOptions, Snapshots};
 use crate::config;
 use crate::metrics::Metrics;
-
-/// How often it is looked whether the snapshots are complete.
-const READY_POLL: Duration = Duration::from_millis(50);
 
 /// What the keeper needs of its process.
 #[derive(Clone, Debug)]
@@ -37,26 +32,16 @@ pub struct Parts {
 
 /// Waits for the lease, and keeps autoscalers while it is held, until `cancelled`.
 pub async fn lead(client: Client, parts: Parts, cancelled: CancellationToken) {
-    let complete = async {
-        while !parts.snapshots.has_autoscalers() {
-            sleep(READY_POLL).await;
-        }
-    };
-    tokio::select! {
-        () = complete => {}
-        () = cancelled.cancelled() => return,
-    }
-    let environment: Vec<_> = std::env::vars().collect();
-    let options = LeadershipOptions {
-        part: "hpa",
-        namespace: parts.own_namespace.clone(),
-        identity: identity(&environment),
-        shards: 1,
-        duration: parts.config.lease_duration,
-        renew_interval: parts.config.renew_interval,
-    };
+    let (config, snapshots) = (&parts.config, Arc::clone(&parts.snapshots));
+    let options = LeadershipOptions::undivided(
+        "hpa",
+        parts.own_namespace.clone(),
+        config.lease_duration,
+        config.renew_interval,
+    );
     let leadership = Leadership::new(client.clone(), options, Arc::clone(&parts.metrics));
-    leadership.run(0, cancelled, |token| keep(client.clone(), parts.clone(), token)).await;
+    let work = |token| keep(client.clone(), parts.clone(), token);
+    leadership.run_when(|| snapshots.has_autoscalers(), cancelled, work).await;
 }
 
 /// Keeps autoscalers until `cancelled`: what the leader does. The snapshots must be complete.

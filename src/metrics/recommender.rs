@@ -14,7 +14,7 @@ use super::labels::{
     WriteResult,
 };
 use super::{Metrics, saturate};
-use crate::status::Part;
+use crate::status::{Part, of_shard};
 
 /// Upper bounds of the buckets of a step's duration, in seconds.
 const STEP_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
@@ -128,10 +128,11 @@ impl Metrics {
 
     /// Notes how the source is: when it last answered, and since when it has not; in seconds since the epoch.
     pub fn recommender_source(&self, shard: u32, last_success: Option<f64>, failing_since: Option<f64>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let age = last_success.map(|time| Duration::try_from_secs_f64(now - time).unwrap_or_default());
+        self.health.one_fresh_since(Part::UsageSource, of_shard(shard), age);
         let shard = ShardLabel { shard };
         if let Some(time) = last_success {
-            let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() - time;
-            self.health.fresh_since(Part::UsageSource, Duration::try_from_secs_f64(age).unwrap_or_default());
             self.recommender.last_success.get_or_create(&shard).set(time);
         }
         self.recommender.failing_since.get_or_create(&shard).set(failing_since.unwrap_or_default());

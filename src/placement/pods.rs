@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use arc_swap::ArcSwap;
 use kube::Client;
 use plimsoll_core::objects::Objects;
-use plimsoll_core::placement::{Placed, PlacedPod, PlacedShape};
+use plimsoll_core::placement::{Incoming, Placed, PlacedPod, PlacedShape};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -33,6 +33,14 @@ impl PlacedPods {
     /// The table as it is. It cannot change while the guard lives, so that it should not live long.
     pub fn read(&self) -> RwLockReadGuard<'_, Placed> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a scheduler was told; see [`Placed::note_answer`].
+    pub fn note_answer(&self, pod: &Incoming, node: &str, now: i64) {
+        // A pod without a uid cannot be seen bound.
+        if !pod.uid.is_empty() {
+            self.write().note_answer(pod, node, now);
+        }
     }
 
     /// Whether all pods are in it.
@@ -99,8 +107,11 @@ impl PlacedPods {
         }
     }
 
-    fn replace(&self, placed: Placed) {
-        let before = mem::replace(&mut *self.write(), placed);
+    fn replace(&self, mut placed: Placed) {
+        let mut table = self.write();
+        placed.keep_answers(&table);
+        let before = mem::replace(&mut *table, placed);
+        drop(table);
         // Only now, when the table is free again: there is much to let go.
         drop(before);
     }

@@ -21,6 +21,7 @@ pub mod webhooks;
 pub use self::cluster_store::{ClusterLedgerStore, FINALIZER};
 pub use self::evict::{Evicted, Evictor};
 pub use self::memory_store::{Faults, MemoryLedgerStore};
+pub(crate) use self::owner::KINDS as RETRIED_KINDS;
 pub use self::owner::{OwnerRetry, Retrier};
 pub use self::status::{StatusWriter, Written};
 pub use self::store::{LedgerStore, LedgerVersion, StoredLedger};

@@ -11,7 +11,7 @@ use super::{CALL_TIMEOUT, MANAGER};
 use crate::cluster::{Call, WriteError, send};
 
 /// What can be told to try again: group, kind and resource.
-const KINDS: [(&str, &str, &str); 5] = [
+pub(crate) const KINDS: [(&str, &str, &str); 5] = [
     ("", "ReplicationController", "replicationcontrollers"),
     ("apps", "DaemonSet", "daemonsets"),
     ("apps", "ReplicaSet", "replicasets"),

@@ -19,7 +19,7 @@ pub mod store;
 pub use self::checkpoints::Checkpoints;
 pub use self::names::object_name;
 pub use self::objects::{Owner, Recommendations, Version};
-pub use self::run::{Parts, run, source};
+pub use self::run::{Parts, past_of_usage, run, source};
 pub use crate::cluster::{Next, WriteError};
 
 /// Who we are to the API server in the fields that we write.

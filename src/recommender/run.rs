@@ -16,7 +16,6 @@ use plimsoll_core::recommender::{Options, PodFacts, read_pod};
 use plimsoll_core::usage::nanos_of;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_store::ClusterStore;
@@ -27,14 +26,11 @@ use super::sources::{
     File, FileOptions, MetricsServer, MetricsServerOptions, Prometheus, PrometheusError, PrometheusOptions,
     Source,
 };
-use crate::cluster::{self, ClusterOptions, Leadership, LeadershipOptions, PodChange, Snapshots, identity};
+use crate::cluster::{self, ClusterOptions, Leadership, LeadershipOptions, PodChange, Snapshots, wait_until};
 use crate::config::{self, UsageSource};
 use crate::metrics::Metrics;
 use crate::server::Readiness;
 use crate::status::Part;
-
-/// How often it is looked whether the snapshots are complete.
-const READY_POLL: Duration = Duration::from_millis(50);
 
 /// What the recommender needs of its process.
 #[derive(Clone)]
@@ -77,15 +73,8 @@ pub async fn run(parts: Parts, cancelled: CancellationToken) {
 }
 
 async fn work(parts: Parts, cancelled: CancellationToken) {
-    let complete = async {
-        // The conditions of others are no concern of ours.
-        while parts.readiness.missing().iter().any(|(name, _)| name == "snapshots") {
-            sleep(READY_POLL).await;
-        }
-    };
-    tokio::select! {
-        () = complete => {}
-        () = cancelled.cancelled() => return,
+    if !wait_until(|| parts.readiness.holds("snapshots"), &cancelled).await {
+        return;
     }
     match parts.cluster.clone() {
         Some(cluster) => {
@@ -107,19 +96,15 @@ async fn work(parts: Parts, cancelled: CancellationToken) {
 }
 
 async fn lead(parts: &Parts, client: &Client, cancelled: &CancellationToken) {
-    let environment: Vec<_> = std::env::vars().collect();
-    let leadership = Leadership::new(
-        client.clone(),
-        LeadershipOptions {
-            part: "recommender",
-            namespace: parts.own_namespace.clone(),
-            identity: identity(&environment),
-            shards: parts.config.shards,
-            duration: parts.config.lease_duration,
-            renew_interval: parts.config.renew_interval,
-        },
-        Arc::clone(&parts.metrics),
+    let config = &parts.config;
+    let undivided = LeadershipOptions::undivided(
+        "recommender",
+        parts.own_namespace.clone(),
+        config.lease_duration,
+        config.renew_interval,
     );
+    let options = LeadershipOptions { shards: config.shards, ..undivided };
+    let leadership = Leadership::new(client.clone(), options, Arc::clone(&parts.metrics));
     let (jobs, mut received) = mpsc::unbounded_channel::<Job>();
     let mut elections = JoinSet::new();
     for shard in 0..parts.config.shards {
@@ -268,6 +253,17 @@ pub fn source(config: &config::Recommender, client: Option<Client>) -> Result<So
         // The other two were checked with the configuration.
         _ => Source::Prometheus(Prometheus::new(prometheus(config))?),
     })
+}
+
+/// Prometheus, where usage is read from it.
+///
+/// # Errors
+/// Its address or credentials cannot be used.
+pub fn past_of_usage(config: &config::Recommender) -> Result<Option<Prometheus>, PrometheusError> {
+    match config.source {
+        UsageSource::Prometheus => Prometheus::new(prometheus(config)).map(Some),
+        UsageSource::MetricsServer | UsageSource::File => Ok(None),
+    }
 }
 
 fn prometheus(config: &config::Recommender) -> PrometheusOptions {

@@ -116,6 +116,12 @@ impl Readiness {
         entry
     }
 
+    /// Whether the condition of this name holds, whatever the others do.
+    #[must_use]
+    pub fn holds(&self, condition: &str) -> bool {
+        self.missing().iter().all(|(name, _)| name != condition)
+    }
+
     /// The names of the conditions that do not hold, with the reason. Empty when ready.
     #[must_use]
     pub fn missing(&self) -> Vec<(String, String)> {

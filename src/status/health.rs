@@ -93,15 +93,23 @@ pub(super) struct Known {
     /// By what was tried, and by which of several that try the same.
     pub(super) problems: BTreeMap<(String, u64), Problem>,
     pub(super) last_error: Option<(String, Timestamp)>,
-    /// When it had what it goes by, for parts that get it again and again.
-    pub(super) fresh: Option<Instant>,
+    /// When it had what it goes by, for parts that get it again and again; by which of several that each have their
+    /// own. `None`: that one has nothing yet.
+    pub(super) fresh: BTreeMap<u64, Option<Instant>>,
     /// The end of validity of its certificates, in seconds since 1970, by listener.
     pub(super) not_after: BTreeMap<String, i64>,
     /// By shard.
     pub(super) leases: BTreeMap<u32, LeaseSeen>,
 }
 
-/// What is given to [`Health::one_failed`] by a shard.
+impl Known {
+    /// The age of what it goes by: of several the oldest, and none if one of them has nothing yet.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.fresh.values().min().copied().flatten().map(|at| at.elapsed())
+    }
+}
+
+/// What is given to [`Health::one_failed`] and [`Health::one_fresh_since`] by a shard.
 pub(crate) fn of_shard(shard: u32) -> u64 {
     u64::from(shard) + 1
 }
@@ -184,12 +192,13 @@ impl Health {
 
     /// A part just got what it goes by.
     pub fn fresh(&self, part: Part) {
-        self.with(part, |known| known.fresh = Some(Instant::now()));
+        self.with(part, |known| known.fresh.insert(0, Some(Instant::now())));
     }
 
-    /// A part got what it goes by this long ago.
-    pub fn fresh_since(&self, part: Part, age: Duration) {
-        self.with(part, |known| known.fresh = Instant::now().checked_sub(age));
+    /// One of several that each have their own got what it goes by this long ago; `None`: it has nothing yet.
+    pub fn one_fresh_since(&self, part: Part, one: u64, age: Option<Duration>) {
+        let at = age.and_then(|age| Instant::now().checked_sub(age));
+        self.with(part, |known| known.fresh.insert(one, at));
     }
 
     /// When the certificate of a listener ends, in seconds since 1970.
@@ -202,8 +211,8 @@ impl Health {
         self.with(part, |known| known.leases.insert(shard, LeaseSeen { holder: holder.to_owned(), ours }));
     }
 
-    /// This replica no longer leads a shard: what failed for it there may work for the next one. If it leads none, that
-    /// is true of everything.
+    /// This replica no longer leads a shard: what failed for it there may work for the next one, and what it went by
+    /// there gets old. If it leads none, that is true of everything.
     pub fn no_longer_leads(&self, part: Part, shard: u32) {
         let leads = self.with(part, |known| {
             known.leases.entry(shard).and_modify(|lease| lease.ours = false);
@@ -215,9 +224,7 @@ impl Health {
                     // That a lease cannot be read is wrong also for who does not lead.
                     what.starts_with("lease ") || (leads && *one != of_shard(shard))
                 });
-                if !leads {
-                    known.fresh = None;
-                }
+                known.fresh.retain(|one, _| leads && *one != of_shard(shard));
             });
         }
     }
@@ -312,6 +319,36 @@ mod tests {
         health.lease(Part::Recommender, 1, "a", true);
         health.no_longer_leads(Part::Recommender, 1);
         assert_eq!(ones(), [of_shard(0)], "shard 1 is led elsewhere");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_of_all_shards_that_are_led_counts() {
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let minute = |count: u64| Some(Duration::from_secs(60 * count));
+        for (rule, told, given_up, age) in [
+            ("none", vec![], vec![], None),
+            ("one", vec![(0, minute(1))], vec![], minute(1)),
+            ("one again", vec![(0, minute(5)), (0, minute(1))], vec![], minute(1)),
+            ("the oldest, told first", vec![(0, minute(9)), (1, minute(1))], vec![], minute(9)),
+            ("the oldest, told last", vec![(0, minute(1)), (1, minute(9))], vec![], minute(9)),
+            ("one has nothing yet", vec![(0, minute(1)), (1, None)], vec![], None),
+            ("the oldest is given up", vec![(0, minute(9)), (1, minute(1))], vec![0], minute(1)),
+            ("the one without is given up", vec![(0, minute(9)), (1, None)], vec![1], minute(9)),
+            ("all are given up", vec![(0, minute(9)), (1, minute(1))], vec![0, 1], None),
+        ] {
+            let health = Health::default();
+            for shard in 0..2 {
+                health.lease(Part::Recommender, shard, "a", true);
+            }
+            for (shard, age) in told {
+                health.one_fresh_since(Part::UsageSource, of_shard(shard), age);
+            }
+            for shard in given_up {
+                health.no_longer_leads(Part::Recommender, shard);
+            }
+            let known = health.known();
+            assert_eq!(known.get(&Part::UsageSource).and_then(Known::age), age, "{rule}");
+        }
     }
 
     #[test]

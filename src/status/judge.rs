@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::health::{Known, LeaseSeen};
 use super::{LastError, Part, PartStatus, State};
 
-/// A certificate that ends this soon should have been renewed.
+/// A certificate that ends this soon should have been renewed, unless it is a short-lived one.
 const ENDS_SOON: SignedDuration = SignedDuration::from_hours(1);
 
 /// What a part is judged by, beside what it told itself.
@@ -28,6 +28,8 @@ pub(super) struct Facts {
     pub(super) age: Option<Duration>,
     /// What it goes by must not be older; given only where there must be something.
     pub(super) maximum_age: Option<Duration>,
+    /// A certificate that ends this soon should have been renewed, where that is less than an hour.
+    pub(super) ends_soon: Option<Duration>,
 }
 
 /// How a part is, by `known` of it, and the leases of the part that must be led.
@@ -64,9 +66,10 @@ pub(super) fn judge(
         status.not_after = Some(text(end));
         let listener = known.not_after.iter().find(|(_, end)| *end == soonest).map_or("", |(name, _)| name);
         let left = end.duration_since(now);
+        let soon = facts.ends_soon.and_then(|soon| SignedDuration::try_from(soon).ok());
         if left <= SignedDuration::ZERO {
             failed.push(format!("the certificate of {listener} has expired; see docs/certificates.md"));
-        } else if left < ENDS_SOON {
+        } else if left < soon.unwrap_or(ENDS_SOON).min(ENDS_SOON) {
             degraded
                 .push(format!("the certificate of {listener} expires within the hour and was not renewed"));
         }
@@ -214,6 +217,22 @@ mod tests {
                 None,
                 State::Degraded,
                 "of admission expires within the hour",
+            ),
+            (
+                "short-lived, and not due yet",
+                Facts { ends_soon: Some(seconds(600)), ..on() },
+                &ending(1_000_601),
+                None,
+                State::Healthy,
+                "",
+            ),
+            (
+                "short-lived, and due",
+                Facts { ends_soon: Some(seconds(600)), ..on() },
+                &ending(1_000_599),
+                None,
+                State::Degraded,
+                "was not renewed",
             ),
             ("expired", on(), &ending(1_000_000), None, State::Failed, "of admission has expired"),
             (

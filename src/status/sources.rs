@@ -16,6 +16,8 @@ use crate::server::health::ConditionState;
 
 /// Watches are opened anew every five minutes at the latest, and bookmarks come more often: then the API server is away.
 const OLDEST_SNAPSHOT: Duration = Duration::from_secs(600);
+/// Certificates of our own making are replaced when a third of their life is left; with half of that gone it is late.
+const LATE: u32 = 6;
 /// So many scans of usage may fail in a row before it is old.
 const MISSED_SCANS: u32 = 3;
 
@@ -113,15 +115,16 @@ impl StatusSources {
             Part::Snapshots if cluster => (self.metrics.oldest_snapshot(), Some(OLDEST_SNAPSHOT)),
             Part::UsageSource => {
                 let limit = config.recommender.scan_interval.saturating_mul(MISSED_SCANS);
-                (known.fresh.map(|at| at.elapsed()), Some(limit))
+                (known.age(), Some(limit))
             }
-            Part::PlacementLoad => {
-                (known.fresh.map(|at| at.elapsed()), Some(config.placement.load.maximum_age))
-            }
-            _ => (known.fresh.map(|at| at.elapsed()), None),
+            Part::PlacementLoad => (known.age(), Some(config.placement.load.maximum_age)),
+            _ => (known.age(), None),
         };
         let shards = if led_by == Some(Part::Recommender) { config.recommender.shards } else { 1 };
-        Facts { enabled, led_by, shards, age, maximum_age, ..conditions }
+        let own = &config.tls.self_managed;
+        let ends_soon =
+            (config.tls.source == TlsSource::SelfManaged).then(|| own.certificate_lifetime / LATE);
+        Facts { enabled, led_by, shards, age, maximum_age, ends_soon, ..conditions }
     }
 }
 

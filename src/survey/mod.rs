@@ -6,6 +6,7 @@
 
 mod history;
 mod list;
+mod past;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -19,6 +20,7 @@ use plimsoll_core::savings::{Savings, SavingsPod, Usage};
 
 pub use self::history::{History, Point};
 pub(crate) use self::list::pods as each_pod;
+pub use self::past::{LastDay, Pasts};
 pub use self::watch::{SurveyParts, Surveys};
 use crate::cluster::WriteError;
 use crate::recommender::sources::Source;

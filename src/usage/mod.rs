@@ -9,6 +9,6 @@ mod replay;
 mod rows;
 
 pub use bytes::Told;
-pub use histories::histories;
+pub use histories::{Histories, PassedOver, Why, histories};
 pub use replay::{Clock, Replay, Series, replay};
 pub use rows::{COLUMNS, Row, Rows, UsageError};

@@ -9,6 +9,7 @@ use plimsoll::balance::{Parts, Rounds, balance};
 use plimsoll::config::Balance;
 use plimsoll::metrics::Metrics;
 use plimsoll::placement::{PlacedPods, PlacementState, now};
+use plimsoll::quota::content::Latest;
 use plimsoll_core::objects::{Objects, read_manifest};
 use plimsoll_core::placement::{
     ByMetric, ByResource, ContainerUse, ContainerUses, LoadSnapshot, Metric, NodeLoad, NodeResource, Placed,
@@ -147,6 +148,7 @@ impl Running {
             own_namespace: "plimsoll-system".to_owned(),
             identity: "a".to_owned(),
             placement: state,
+            quota: Latest::default(),
             rounds: rounds.clone(),
             metrics: Arc::clone(&metrics),
         };

@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use crate::harness::{Unsuited, World};
 
 /// No scenario may hold up the rest for longer.
-const SCENARIO_LIMIT: Duration = Duration::from_secs(300);
+const SCENARIO_LIMIT: Duration = Duration::from_secs(900);
 
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,

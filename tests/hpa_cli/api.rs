@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A collection has one of these at the end of its path.
-const PLURALS: [&str; 12] = [
+const PLURALS: [&str; 16] = [
+    "daemonsets",
+    "deployments",
     "horizontalpodautoscalers",
     "jobs",
     "leases",
@@ -30,6 +32,8 @@ const PLURALS: [&str; 12] = [
     "quotaledgers",
     "recommendations",
     "replicasets",
+    "replicationcontrollers",
+    "statefulsets",
     "validatingwebhookconfigurations",
 ];
 /// Pages are short, so that several are needed.
@@ -203,10 +207,7 @@ impl State {
             Method::PATCH if seen.path.ends_with("/scale") => self.scale(seen),
             Method::PATCH => self.patch(seen),
             Method::POST => self.create(seen),
-            Method::DELETE => match self.objects.by_path.remove(&seen.path) {
-                Some(object) => (200, object),
-                None => status(404, "NotFound", "not found"),
-            },
+            Method::DELETE => self.delete(seen),
             Method::PUT if self.objects.by_path.contains_key(&seen.path) => {
                 (200, self.objects.store(&seen.path, seen.body.clone()))
             }
@@ -256,6 +257,18 @@ impl State {
         (201, self.objects.store(&format!("{}/{name}", seen.path), seen.body.clone()))
     }
 
+    /// What has finalizers is only marked.
+    fn delete(&mut self, seen: &Seen) -> (u16, Value) {
+        let Some(mut object) = self.objects.by_path.remove(&seen.path) else {
+            return status(404, "NotFound", "not found");
+        };
+        if has_finalizers(&object) {
+            object["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
+            object = self.objects.store(&seen.path, object);
+        }
+        (200, object)
+    }
+
     /// A Deployment's pods end when it has no replicas, but for those that are stuck.
     fn scale(&mut self, seen: &Seen) -> (u16, Value) {
         let path = seen.path.trim_end_matches("/scale");
@@ -292,8 +305,16 @@ impl State {
         if object["metadata"]["managedFields"] == before["metadata"]["managedFields"] {
             own(&mut object, &seen.query["fieldManager"], wrote_targets, left);
         }
+        if object["metadata"]["deletionTimestamp"].is_string() && !has_finalizers(&object) {
+            self.objects.by_path.remove(&seen.path);
+            return (200, object);
+        }
         (200, self.objects.store(&seen.path, object))
     }
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
 }
 
 /// Whoever writes a field owns it, and nobody else does any more.

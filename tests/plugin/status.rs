@@ -122,7 +122,7 @@ fn all_is_well() {
 #[test]
 fn what_is_wrong_is_told() {
     type Break = fn(&Api);
-    let rows: [(&str, Break, &str, &str, &str); 18] = [
+    let rows: [(&str, Break, &str, &str, &str); 21] = [
         (
             "not installed",
             |api| api.remove("/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll"),
@@ -205,11 +205,45 @@ fn what_is_wrong_is_told() {
             "version v1alpha1 is missing in the cluster",
         ),
         (
+            "a version that is not served any more",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                crd["spec"]["versions"][0]["served"] = json!(false);
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "version v1alpha1 is not served in the cluster",
+        ),
+        (
+            "a column less",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array_mut().unwrap().pop();
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "does not show the column Age",
+        ),
+        (
+            "a CRD of an older release",
+            |api| {
+                let (path, mut crd) = definitions().remove(0);
+                crd["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+                crd["spec"]["versions"][0]["additionalPrinterColumns"] = json!([]);
+                api.put(&path, crd);
+            },
+            "crds",
+            "Degraded",
+            "`helm upgrade` the release",
+        ),
+        (
             "a CRD that is missing",
             |api| api.remove(&definitions().remove(1).0),
             "crds",
             "Degraded",
-            "recommendations.plimsoll.dev: it is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
+            "recommendations.plimsoll.dev: it is not installed; `plimsoll manifests crds | kubectl apply --server-side --force-conflicts -f -`",
         ),
         (
             "a lease that is not renewed",
@@ -234,7 +268,7 @@ fn what_is_wrong_is_told() {
             |api| api.remove("/apis/plimsoll.dev/v1alpha1/overcommitprofiles"),
             "profiles",
             "Failed",
-            "plimsoll manifests crds",
+            "overcommitprofiles.plimsoll.dev is not served in version v1alpha1",
         ),
         (
             "a tree that is not ready",

@@ -14,13 +14,17 @@ fn the_same_again_until_ctrl_c() {
     let mut child = api.command("top --usage none -w --interval 1s").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut next = |what: &str| lines.by_ref().find(|line| line.starts_with(what)).is_some();
-    assert!(next("NAMESPACE") && next("---"), "a line between two answers");
     assert!(next("NAMESPACE"));
+    let pod =
+        json!({"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": [{"name": "a"}]}});
+    api.list("/api/v1/pods", &[pod]);
+    assert!(next("---") && next("NAMESPACE") && next("shop"), "a line between two answers that differ");
     // What fails is shown on standard error, and tried again.
     api.remove("/api/v1/pods");
-    assert!(next("---"));
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(errors.any(|line| line.starts_with("error: ") && line.ends_with("; trying again")));
     api.list("/api/v1/pods", &[]);
-    assert!(next("NAMESPACE"), "it works again");
+    assert!(next("---") && next("NAMESPACE"), "it works again");
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));

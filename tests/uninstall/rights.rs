@@ -15,6 +15,12 @@ pub(crate) const CLUSTER: &[Rule] = &[
     ("apiregistration.k8s.io", "apiservices", &["delete", "get", "update"], APIS),
     ("autoscaling", "horizontalpodautoscalers", &["get", "list", "patch"], ""),
     ("", "nodes", &["list", "patch"], ""),
+    ("", "replicationcontrollers", &["list", "patch"], ""),
+    ("apps", "daemonsets", &["list", "patch"], ""),
+    ("apps", "deployments", &["list", "patch"], ""),
+    ("apps", "replicasets", &["list", "patch"], ""),
+    ("apps", "statefulsets", &["list", "patch"], ""),
+    ("batch", "jobs", &["list", "patch"], ""),
 ];
 
 /// Of the server's namespace.

@@ -1,6 +1,7 @@
 //! Step by step: what is ours goes, what is not stays.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::rights::{CLUSTER, OWN};
 
 const OURS: &str = "/apis/apps/v1/namespaces/plimsoll-system/deployments/plimsoll";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases";
-const LEDGERS: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers";
+const LEDGER: &str = "/apis/plimsoll.dev/v1alpha1/namespaces/plimsoll-system/quotaledgers/kube-system.e2e";
 const KINDS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 fn webhook(kind: &str, name: &str) -> String {
@@ -37,6 +38,12 @@ fn own(name: &str) -> Value {
     object
 }
 
+fn ledger(finalizers: &[&str]) -> Value {
+    let mut ledger = own("kube-system.e2e");
+    ledger["metadata"]["finalizers"] = json!(finalizers);
+    ledger
+}
+
 /// A webhook configuration with an entry that calls the Service of our name in a namespace.
 fn calling(mut object: Value, namespace: &str, policy: &str) -> Value {
     let service = json!({"namespace": namespace, "name": "plimsoll"});
@@ -56,6 +63,20 @@ fn taken_over() -> Value {
     });
     object["spec"]["service"] = json!({"namespace": "plimsoll-system", "name": "plimsoll", "port": 8445});
     object
+}
+
+/// A workload that quota told to try again: group with version, kind in the plural, kind.
+const TOLD: [(&str, &str, &str); 6] = [
+    ("apis/apps/v1", "deployments", "Deployment"),
+    ("api/v1", "replicationcontrollers", "ReplicationController"),
+    ("apis/apps/v1", "daemonsets", "DaemonSet"),
+    ("apis/apps/v1", "replicasets", "ReplicaSet"),
+    ("apis/apps/v1", "statefulsets", "StatefulSet"),
+    ("apis/batch/v1", "jobs", "Job"),
+];
+
+fn workload((group, plural, _): (&str, &str, &str)) -> String {
+    format!("/{group}/namespaces/shop/{plural}/web")
 }
 
 /// Of 80 % of ten pods with 1000m each.
@@ -82,13 +103,21 @@ fn installed() -> Api {
         lease["spec"] = json!({"holderIdentity": "somebody", "leaseDurationSeconds": 1});
         api.put(&format!("{LEASES}/{name}"), lease);
     }
-    let mut ledger = own("kube-system.e2e");
-    ledger["metadata"]["finalizers"] = json!(["plimsoll.dev/quota-ledger", "example.org/another"]);
-    api.put(&format!("{LEDGERS}/kube-system.e2e"), ledger);
+    api.put(LEDGER, ledger(&["plimsoll.dev/quota-ledger"]));
     for (name, labels) in
         [("a", json!({"plimsoll.dev/load-class": "hot", "zone": "z"})), ("b", json!({"zone": "z"}))]
     {
         api.put(&format!("/api/v1/nodes/{name}"), json!({"metadata": {"name": name, "labels": labels}}));
+    }
+    let theirs = json!({"plimsoll.dev/overcommit": "disabled", "example.org/team": "a"});
+    for kind in TOLD {
+        let mut annotations = theirs.clone();
+        annotations["plimsoll.dev/quota-retry"] = json!("7");
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": "w", "annotations": annotations});
+        let template = json!({"metadata": {"annotations": annotations}});
+        api.put(&workload(kind), json!({"metadata": metadata, "spec": {"template": template}}));
+        let untold = json!({"name": "db", "namespace": "shop", "uid": "d", "annotations": theirs});
+        api.put(&workload(kind).replace("/web", "/db"), json!({"metadata": untold}));
     }
     api
 }
@@ -122,11 +151,17 @@ fn everything_of_ours_goes() {
             "servers      Deployment plimsoll-system/plimsoll: stopped",
             "autoscalers  HorizontalPodAutoscalers: none carries a record of ours",
             "nodes        Node a: freed of our labels and annotations",
+            "workloads    Deployment shop/web: freed of our annotation",
+            "workloads    ReplicationController shop/web: freed of our annotation",
+            "workloads    DaemonSet shop/web: freed of our annotation",
+            "workloads    ReplicaSet shop/web: freed of our annotation",
+            "workloads    StatefulSet shop/web: freed of our annotation",
+            "workloads    Job shop/web: freed of our annotation",
             "ledgers      QuotaLedger plimsoll-system/kube-system.e2e: deleted",
             "leases       Lease plimsoll-system/plimsoll-hpa: deleted",
             "leases       Lease plimsoll-system/plimsoll-recommender-1: deleted",
             "",
-            "Uninstall: 11 done",
+            "Uninstall: 17 done",
         ],
     );
     let back = api.get(&api_service("v1beta1.metrics.k8s.io"));
@@ -155,7 +190,7 @@ fn a_dry_run_writes_nothing() {
     let run = api.run("uninstall --dry-run -o json");
     assert_eq!(run.code, 0, "{run:?}");
     let summary = run.json()["summary"].clone();
-    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(11), &json!(0)), "{run:?}");
+    assert_eq!((&summary["wouldBeDone"], &summary["done"]), (&json!(17), &json!(0)), "{run:?}");
     let is_dry = |write: &Seen| write.query.contains_key("dryRun") || write.body["dryRun"] == json!(["All"]);
     assert!(api.writes().iter().all(is_dry), "{:?}", api.writes());
     assert_eq!(api.get(OURS), before);
@@ -209,7 +244,8 @@ fn a_step_that_fails_does_not_stop_the_others() {
     let stuck = api.run("uninstall --wait 0s -o json");
     assert_eq!(stuck.code, 3, "{stuck:?}");
     let servers = self::told(&stuck)["Deployment plimsoll-system/plimsoll"].clone();
-    assert!(servers[1].as_str().unwrap().starts_with("1 of its pods still run"), "{servers}");
+    let why = "1 of its pods still run after 0ns (plimsoll-stuck): whoever scales it up again must be stopped first";
+    assert_eq!(servers, json!(["failed", why]));
     api.remove(&pod("plimsoll-stuck"));
     let again = api.run("uninstall -o json");
     assert_eq!(again.code, 0, "{again:?}");
@@ -231,6 +267,71 @@ fn autoscalers_get_back_their_targets() {
         seen.path.starts_with(LEASES) && seen.method != Method::GET && seen.method != Method::DELETE
     };
     assert_eq!(api.seen().iter().filter(lease).count(), 0, "no server runs that would have to stand still");
+}
+
+/// Nothing but the one annotation of the object itself: a change of a template would roll out.
+#[test]
+fn workloads_lose_only_our_annotation() {
+    let api = installed();
+    let before: Vec<_> = TOLD.map(|kind| api.get(&workload(kind))).into();
+    let run = api.run("uninstall -o json");
+    assert_eq!(run.code, 0, "{run:?}");
+    for (kind, mut wanted) in TOLD.into_iter().zip(before) {
+        let writes: Vec<_> = api.writes().into_iter().filter(|seen| seen.path == workload(kind)).collect();
+        let patch = json!({"metadata": {"uid": "w", "annotations": {"plimsoll.dev/quota-retry": null}}});
+        assert_eq!(writes.iter().map(|seen| &seen.body).collect::<Vec<_>>(), [&patch], "{kind:?}");
+        assert!(!api.writes().iter().any(|seen| seen.path.ends_with("/db")), "{kind:?}");
+        let mut found = api.get(&workload(kind));
+        for object in [&mut wanted, &mut found] {
+            object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        }
+        wanted["metadata"]["annotations"].as_object_mut().unwrap().remove("plimsoll.dev/quota-retry");
+        assert_eq!(found, wanted, "{kind:?}");
+    }
+    let again = api.run("uninstall");
+    assert!(again.out.contains("workloads    Workloads: none carries anything of ours\n"), "{again:?}");
+}
+
+/// A workload that changed in the meantime, or that others do not let anybody write, keeps nobody from uninstalling.
+#[test]
+fn a_workload_that_cannot_be_freed() {
+    for (rule, code, result, exit) in [
+        ("there is another one of that name by now", 409, "nothing", 0),
+        ("it is gone", 404, "nothing", 0),
+        ("somebody's rules refuse it", 422, "left", 0),
+        ("no right to write it", 403, "failed", 3),
+    ] {
+        let api = installed();
+        for _ in 0..80 {
+            api.meddle(move |_, seen| {
+                let patched = seen.method == Method::PATCH && seen.path == workload(TOLD[5]);
+                patched.then(|| status(code, "", "no"))
+            });
+        }
+        let run = api.run("uninstall -o json");
+        let told = told(&run);
+        assert_eq!((run.code, &told["Job shop/web"][0]), (exit, &json!(result)), "{rule}: {run:?}");
+        assert_eq!(told["StatefulSet shop/web"][0], "done", "{rule}");
+    }
+}
+
+/// One sentence, not one for each step; tests/plugin/exits.rs has it of all commands.
+#[test]
+fn a_cluster_that_cannot_be_asked() {
+    let api = installed();
+    for _ in 0..40 {
+        api.fail(401, "Unauthorized", "Unauthorized");
+    }
+    for form in ["table", "json"] {
+        let run = api.run(&format!("uninstall -o {form}"));
+        assert_eq!((run.code, run.out.as_str()), (3, ""), "{run:?}");
+        assert_eq!(run.err.lines().count(), 1, "{run:?}");
+        assert!(run.err.starts_with("error: the cluster cannot be asked: "), "{run:?}");
+    }
+    assert_eq!(api.writes().len(), 0);
+    let refused = installed();
+    refused.fail(403, "Forbidden", "no");
+    assert_ne!(refused.run("uninstall").out, "", "a missing right is told by the step that lacks it");
 }
 
 /// What cannot be put back is told, and is no success.
@@ -303,6 +404,121 @@ fn the_servers_stay_while_something_needs_them() {
             assert_eq!((run.code, &servers[0]), (0, &json!("done")), "{rule}: {run:?}");
         }
     }
+}
+
+/// A server that is asked and finds no ledger refuses all that its quota is about.
+#[test]
+fn ledgers_stay_while_a_server_may_run() {
+    let quota = webhook(KINDS[1], "plimsoll-quota");
+    let stuck = || (pod("plimsoll-stuck"), own("plimsoll-stuck"));
+    let unlabelled = calling(json!({"metadata": {"name": "mine"}}), "plimsoll-system", "Fail");
+    for (rule, put, removed, refused, result, why) in [
+        ("its webhook stands", None, "", ("DELETE", quota.as_str()), "left", "asked by ValidatingWebhook"),
+        ("a pod does not end", Some(stuck()), "", ("", ""), "left", "since a server may still run"),
+        ("it may not be stopped", None, "", ("PATCH", "/scale"), "left", "since a server may still run"),
+        ("pods without the Deployment", Some(stuck()), OURS, ("", ""), "left", "a server may still run"),
+        (
+            "nothing runs, and something asks",
+            Some((webhook(KINDS[1], "mine"), unlabelled)),
+            OURS,
+            ("", ""),
+            "left",
+            "asked by",
+        ),
+        ("it was gone before", None, OURS, ("", ""), "done", "deleted"),
+    ] {
+        let api = installed();
+        if removed == OURS {
+            api.remove(OURS);
+            api.remove(&pod("plimsoll-1"));
+        }
+        if let Some((path, object)) = put {
+            api.put(&path, object);
+        }
+        for _ in 0..if refused.0.is_empty() { 0 } else { 80 } {
+            let (method, path) = (refused.0, refused.1.to_owned());
+            api.meddle(move |_, seen| {
+                (seen.method == method && seen.path.ends_with(&path)).then(|| status(403, "Forbidden", "no"))
+            });
+        }
+        let run = api.run("uninstall --wait 0s -o json");
+        let told = told(&run)["QuotaLedger plimsoll-system/kube-system.e2e"].clone();
+        assert_eq!(told[0], result, "{rule}: {told}");
+        assert!(told[1].as_str().unwrap().contains(why), "{rule}: {told}");
+        let written = api.writes().iter().any(|seen| seen.path == LEDGER);
+        assert_eq!(written, result == "done", "{rule}");
+        if result == "left" {
+            assert_eq!(
+                api.get(LEDGER)["metadata"]["finalizers"],
+                json!(["plimsoll.dev/quota-ledger"]),
+                "{rule}"
+            );
+        }
+    }
+}
+
+/// A pod that is admitted between the patch and the deletion puts the finalizer back: then it is only marked.
+#[test]
+fn a_ledger_is_deleted_when_it_is_gone() {
+    let ours = "plimsoll.dev/quota-ledger";
+    for (rule, finalizers, put_back, result, why) in [
+        ("once", vec![ours], 1_usize, "done", "deleted"),
+        ("always", vec![ours], 80, "failed", "a server that still runs writes it again"),
+        (
+            "another's",
+            vec![ours, "example.org/another"],
+            0,
+            "left",
+            "its finalizer example.org/another there",
+        ),
+    ] {
+        let api = installed();
+        api.put(LEDGER, ledger(&finalizers));
+        let left = Arc::new(Mutex::new(put_back));
+        for _ in 0..120 {
+            let left = Arc::clone(&left);
+            api.meddle(move |objects, seen| {
+                let mut left = left.lock().unwrap();
+                if seen.method == Method::DELETE && seen.path == LEDGER && *left > 0 {
+                    *left -= 1;
+                    let mut object = objects.by_path.get(LEDGER).cloned().unwrap_or_else(|| ledger(&[]));
+                    object["metadata"]["finalizers"] = json!([ours]);
+                    objects.store(LEDGER, object);
+                }
+                None
+            });
+        }
+        let run = api.run("uninstall -o json");
+        let told = told(&run)["QuotaLedger plimsoll-system/kube-system.e2e"].clone();
+        assert_eq!(told[0], result, "{rule}: {told}");
+        assert!(told[1].as_str().unwrap().contains(why), "{rule}: {told}");
+        assert_eq!(run.code, if result == "failed" { 3 } else { 0 }, "{rule}: {run:?}");
+    }
+}
+
+/// On a node that is away nobody says that a pod ended.
+#[test]
+fn pods_of_a_node_that_is_away() {
+    let api = installed();
+    let mut away = own("plimsoll-stuck");
+    away["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
+    away["spec"] = json!({"nodeName": "worker-3"});
+    away["status"] = json!({"phase": "Running"});
+    api.put(&pod("plimsoll-stuck"), away);
+    let run = api.run("uninstall --wait 0s -o json");
+    assert_eq!(run.code, 3, "{run:?}");
+    let servers = told(&run)["Deployment plimsoll-system/plimsoll"].clone();
+    let why = servers[1].as_str().unwrap();
+    for said in [
+        "plimsoll-stuck on node worker-3",
+        "kubectl delete node worker-3",
+        "kubectl -n plimsoll-system delete pod plimsoll-stuck --force",
+    ] {
+        assert!(why.contains(said), "{said}: {why}");
+    }
+    assert!(!why.contains("scales it up"), "{why}");
+    api.remove(&pod("plimsoll-stuck"));
+    assert_eq!(api.run("uninstall -o json").code, 0);
 }
 
 /// `quota.webhookName` of the server is not known to whoever runs this.

@@ -43,17 +43,7 @@ pub(super) struct Args {
 
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A table
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
+    output: output::Form,
 }
 
 /// The form of the answer is an interface.
@@ -79,10 +69,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let rounds = Simulation::new(&world, &placement.settings)?
         .run(count, &settings(&placement.balance, placement.settings.flood.node_lost));
     let answer = Answer { rounds };
-    match args.output {
-        Form::Table => write(&answer, ctx)?,
-        Form::Json => output::print(&answer, false, ctx)?,
-        Form::Yaml => output::print(&answer, true, ctx)?,
+    match args.output.written() {
+        None => write(&answer, ctx)?,
+        Some(form) => output::print(&answer, form, ctx)?,
     }
     Ok(Exit::Done)
 }
@@ -157,6 +146,7 @@ impl<'a> Simulation<'a> {
                 pods: &self.placed,
                 usage: &usage,
                 claims: &self.claims,
+                quota: None,
                 load: &self.settings.load,
                 settings,
                 now: view.now,
@@ -169,13 +159,12 @@ impl<'a> Simulation<'a> {
 
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     for (index, report) in answer.rounds.iter().enumerate() {
-        writeln!(ctx.out, "round {}: {}", index + 1, report.why)?;
+        ctx.line(&format!("round {}: {}", index + 1, report.why))?;
         for goes in report.candidates.iter().filter(|goes| goes.outcome == Outcome::WouldBeEvicted) {
-            writeln!(
-                ctx.out,
+            ctx.line(&format!(
                 "  {}/{} would be evicted; {} has room",
                 goes.namespace, goes.name, goes.target
-            )?;
+            ))?;
         }
     }
     let Some(last) = answer.rounds.last() else { return Ok(()) };
@@ -191,7 +180,9 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
                 if node.target { "yes" } else { "" }.to_owned(),
             ]
         }));
-        writeln!(ctx.out, "\nmean {:.4}\n{nodes}", last.mean)?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("mean {:.4}", last.mean))?;
+        ctx.write_table(&mut nodes)?;
     }
     let Some(source) = &last.source else { return Ok(()) };
     let mut pods = table(["POD", "PART", "ROOM ON", "WHY"]);
@@ -207,14 +198,18 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     }));
     pods.add_rows(last.spared.iter().map(stays));
-    writeln!(ctx.out, "\npods of {}, of which {:.4} is to go\n{pods}", source.name, source.excess)?;
+    writeln!(ctx.out)?;
+    ctx.line(&format!("pods of {}, of which {:.4} is to go", source.name, source.excess))?;
+    ctx.write_table(&mut pods)?;
     for stuck in &last.stuck {
         let mut pods = table(["POD", "WHY"]);
         pods.add_rows(stuck.spared.iter().map(|pod| {
             let [name, .., why] = stays(pod);
             [name, why]
         }));
-        writeln!(ctx.out, "\npods of {}, of which none may go\n{pods}", stuck.name)?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("pods of {}, of which none may go", stuck.name))?;
+        ctx.write_table(&mut pods)?;
     }
     Ok(())
 }

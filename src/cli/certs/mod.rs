@@ -90,9 +90,9 @@ pub(super) fn run(args: Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     })?;
     files::write(&directory, &made.files(), args.force)?;
     for (name, meaning) in make::MEANINGS {
-        writeln!(ctx.out, "{} {meaning}", directory.join(name).display())?;
+        ctx.line(&format!("{} {meaning}", directory.join(name).display()))?;
     }
-    writeln!(ctx.out, "for {}, {} days", names.join(", "), args.days)?;
+    ctx.line(&format!("for {}, {} days", names.join(", "), args.days))?;
     Ok(Exit::Done)
 }
 

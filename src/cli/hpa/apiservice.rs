@@ -310,7 +310,7 @@ fn say(ctx: &mut Context<'_>, name: &str, step: &Step, dry_run: bool) -> Result<
         Step::Delete => "deleted",
     };
     let dry_run = if dry_run { " (dry run)" } else { "" };
-    writeln!(ctx.out, "apiservice.apiregistration.k8s.io/{name} {done}{dry_run}")
+    ctx.line(&format!("apiservice.apiregistration.k8s.io/{name} {done}{dry_run}"))
         .map_err(|error| Ended::Cli(error.into()))
 }
 
@@ -353,26 +353,25 @@ async fn status(args: &Status, installer: &Installer, ctx: &mut Context<'_>) -> 
             all.push(Told { name, service, ours, before, available, message });
         }
     }
-    match args.output {
-        Form::Json | Form::Yaml => print(&all, matches!(args.output, Form::Yaml), ctx)?,
-        Form::Table => {
-            let mut lines = table(["APISERVICE", "SERVICE", "BEFORE", "AVAILABLE"]);
-            for one in &all {
-                let available = match one.available {
-                    None => "-".to_owned(),
-                    Some(true) => "yes".to_owned(),
-                    Some(false) => format!("no: {}", one.message),
-                };
-                lines.add_row([
-                    one.name.clone(),
-                    one.service.clone().unwrap_or_else(|| "none".to_owned()),
-                    one.before.clone().unwrap_or_else(|| "-".to_owned()),
-                    available,
-                ]);
-            }
-            write_table(&lines, "", ctx)?;
-        }
+    if let Some(form) = args.output.written() {
+        print(&all, form, ctx)?;
+        return Ok(Exit::Done);
     }
+    let mut lines = table(["APISERVICE", "SERVICE", "BEFORE", "AVAILABLE"]);
+    for one in &all {
+        let available = match one.available {
+            None => "-".to_owned(),
+            Some(true) => "yes".to_owned(),
+            Some(false) => format!("no: {}", one.message),
+        };
+        lines.add_row([
+            one.name.clone(),
+            one.service.clone().unwrap_or_else(|| "none".to_owned()),
+            one.before.clone().unwrap_or_else(|| "-".to_owned()),
+            available,
+        ]);
+    }
+    write_table(&lines, "", ctx)?;
     Ok(Exit::Done)
 }
 

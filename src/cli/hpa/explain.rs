@@ -2,8 +2,8 @@
 
 use super::report::{Figures, Report, Said};
 use super::world::World;
-use super::{Access, Form, print, write_table};
-use crate::cli::again::Again;
+use super::{print, write_table};
+use crate::cli::access::Look;
 use crate::cli::{CliError, Context, Exit, examples, table};
 use crate::offline;
 
@@ -37,25 +37,18 @@ pub(in crate::cli) struct Args {
     offline: offline::ClusterArgs,
 
     #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
+    look: Look,
 }
 
 pub(in crate::cli) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    args.again.run(ctx, |ctx| once(args, ctx))
+    args.look.again.run(ctx, |ctx| once(args, ctx))
 }
 
 fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let world = if args.offline.objects.is_empty() {
         ctx.runtime()?.block_on(async {
-            let client = args.access.client(&config).await?;
+            let client = args.look.access.client(&config).await?;
             let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
             World::live(client, &namespace, &args.name, &config).await
         })?
@@ -64,37 +57,35 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         World::of_files(&args.offline, namespace, &args.name, &config)?
     };
     let report = Report::new(&world, &config.hpa);
-    match args.output {
-        Form::Table => write(&report, ctx)?,
-        Form::Json => print(&report, false, ctx)?,
-        Form::Yaml => print(&report, true, ctx)?,
+    match args.look.output.written() {
+        None => write(&report, ctx)?,
+        Some(form) => print(&report, form, ctx)?,
     }
     Ok(if report.now.replicas.is_some() { Exit::Done } else { Exit::Refused })
 }
 
 fn write(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let Report { replicas, pods, .. } = report;
-    writeln!(ctx.out, "HorizontalPodAutoscaler {}", report.hpa)?;
-    writeln!(
-        ctx.out,
+    ctx.line(&format!("HorizontalPodAutoscaler {}", report.hpa))?;
+    ctx.line(&format!(
         "  scales:  {}: {}, between {} and {}",
         report.target,
         counted(replicas.current),
         replicas.min,
         replicas.max
-    )?;
-    writeln!(
-        ctx.out,
+    ))?;
+    ctx.line(&format!(
         "  pods:    {}, {} of them neither terminating nor finished",
         pods.found, pods.counted
-    )?;
+    ))?;
     let profile = report.profile.as_deref().map_or("none".to_owned(), |profile| format!("profile {profile}"));
-    writeln!(ctx.out, "  mode:    {} ({profile}): {}", report.mode, report.verdict)?;
+    ctx.line(&format!("  mode:    {} ({profile}): {}", report.mode, report.verdict))?;
     for note in &report.notes {
-        writeln!(ctx.out, "  note:    {note}")?;
+        ctx.line(&format!("  note:    {note}"))?;
     }
     for metric in &report.metrics {
-        writeln!(ctx.out, "\n{}: {}", metric.metric, metric.state)?;
+        writeln!(ctx.out)?;
+        ctx.line(&format!("{}: {}", metric.metric, metric.state))?;
         let mut lines = table(["", "TARGET", "USAGE", "OF", "UTILIZATION", "RATIO", "REPLICAS", "WHY"]);
         for (view, figures) in
             [("now", &metric.now), ("untouched", &metric.untouched), ("as meant", &metric.meant)]
@@ -108,8 +99,8 @@ fn write(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
         [("now:", &report.now), ("untouched:", &report.untouched), ("as meant:", &report.meant)]
     {
         match replicas {
-            Some(replicas) => writeln!(ctx.out, "{view:<11} {}, {reason}", counted(*replicas))?,
-            None => writeln!(ctx.out, "{view:<11} {reason}")?,
+            Some(replicas) => ctx.line(&format!("{view:<11} {}, {reason}", counted(*replicas)))?,
+            None => ctx.line(&format!("{view:<11} {reason}"))?,
         }
     }
     Ok(())

@@ -177,10 +177,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
         _ => Exit::Done,
     };
     let answer = Answer { hpas, summary, keeper };
-    match args.output {
-        Form::Table => write(&answer, ctx)?,
-        Form::Json => print(&answer, false, ctx)?,
-        Form::Yaml => print(&answer, true, ctx)?,
+    match args.output.written() {
+        None => write(&answer, ctx)?,
+        Some(form) => print(&answer, form, ctx)?,
     }
     Ok(exit)
 }
@@ -378,9 +377,10 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let said = if said.is_empty() { "nothing to restore".to_owned() } else { said.join("; ") };
-    writeln!(ctx.out, "\nAutoscalers: {said}")?;
+    writeln!(ctx.out)?;
+    ctx.line(&format!("Autoscalers: {said}"))?;
     if let Some(why) = &answer.keeper {
-        writeln!(ctx.out, "The keeper of a server that still runs could not be made to stand still: {why}")?;
+        ctx.line(&format!("The keeper of a server that still runs could not be made to stand still: {why}"))?;
     }
     Ok(())
 }

@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use super::world::World;
 use crate::cli::context::show_only;
+use crate::cli::output::{Form, print};
 use crate::cli::{CliError, Context, Exit, examples, standard_input_once, table};
 use crate::config::{Config, Namespaces};
 use crate::input;
 use crate::offline;
 use crate::template::{self, PodAt};
-use crate::visible::visible;
 
 /// Say whether a pod would be admitted, which maximum it passes, and which pods would be evicted for it
 ///
@@ -47,19 +47,9 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// Form of the answer
+    /// Form of the answer; of several manifests JSON is a list
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// Sentences and tables
-    Table,
-    /// JSON; of several manifests a list
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -125,8 +115,8 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     } else {
         Exit::Refused
     };
-    match args.output {
-        Form::Table => {
+    match args.output.written() {
+        None => {
             for (index, answer) in answers.iter().enumerate() {
                 if index > 0 {
                     writeln!(ctx.out)?;
@@ -134,12 +124,11 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
                 write(answer, ctx)?;
             }
         }
-        Form::Json | Form::Yaml => {
-            let as_yaml = matches!(args.output, Form::Yaml);
+        Some(form) => {
             if let [only] = &answers[..] {
-                super::print(only, as_yaml, ctx)?;
+                print(only, form, ctx)?;
             } else {
-                super::print(&answers, as_yaml, ctx)?;
+                print(&answers, form, ctx)?;
             }
         }
     }
@@ -271,10 +260,10 @@ fn honour(namespaces: &Namespaces) -> Honour {
 fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let charge: Vec<String> = answer.charge.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
     let charge = if charge.is_empty() { "nothing".to_owned() } else { charge.join(", ") };
-    writeln!(ctx.out, "{}: {}", visible(&answer.title), answer.verdict.word())?;
-    writeln!(ctx.out, "  leaf:   {}", visible(answer.leaf.as_deref().unwrap_or("none")))?;
-    writeln!(ctx.out, "  charge: {}", visible(&charge))?;
-    writeln!(ctx.out, "  reason: {}", visible(&answer.reason))?;
+    ctx.line(&format!("{}: {}", answer.title, answer.verdict.word()))?;
+    ctx.line(&format!("  leaf:   {}", answer.leaf.as_deref().unwrap_or("none")))?;
+    ctx.line(&format!("  charge: {charge}"))?;
+    ctx.line(&format!("  reason: {}", answer.reason))?;
     let mut tables = Vec::new();
     if !answer.blocked_at.is_empty() {
         let mut blocked = table(["BLOCKED AT", "RESOURCE", "USED", "REQUESTED", "MAX"]);
@@ -294,7 +283,7 @@ fn write(answer: &Answer, ctx: &mut Context<'_>) -> Result<(), CliError> {
         writeln!(ctx.out)?;
         show_only(&mut table);
         for line in table.lines() {
-            writeln!(ctx.out, "  {}", line.trim_end())?;
+            ctx.line(&format!("  {}", line.trim_end()))?;
         }
     }
     Ok(())

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::bars;
 use super::world::World;
-use crate::cli::access::Access;
-use crate::cli::again::Again;
+use crate::cli::access::Look;
+use crate::cli::output::{Written, print};
 use crate::cli::{CliError, Context, Exit, examples, standard_input_once, table};
 use crate::offline::ClusterArgs;
 
@@ -34,14 +34,7 @@ pub(super) struct Args {
     objects: Vec<PathBuf>,
 
     #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
+    look: Look<Form>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -75,7 +68,7 @@ struct Answer {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    args.again.run_seldom(ctx, |ctx| once(args, ctx))
+    args.look.again.run_seldom(ctx, |ctx| once(args, ctx))
 }
 
 fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
@@ -83,7 +76,7 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
     let world = if args.objects.is_empty() {
         ctx.runtime()?.block_on(async {
-            let client = args.access.client(&config).await?;
+            let client = args.look.access.client(&config).await?;
             World::live(&client, &config, ctx).await
         })?
     } else {
@@ -92,22 +85,24 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     };
     let tree = &world.tree;
     let used = world.used(world.pods(None));
-    match args.output {
+    match args.look.output {
         Form::Table => write(tree, &used, ctx)?,
         Form::Svg => {
             let svg = bars::draw(tree, &used, &resources(tree, &used));
             let svg = svg.map_err(|error| anyhow::anyhow!("the tree cannot be drawn: {error}"))?;
             ctx.out.write_all(svg.as_bytes())?;
         }
-        Form::Json | Form::Yaml => {
-            let ids = tree.depth_first().into_iter();
-            let nodes = ids.filter_map(|id| Some(line(tree.node(id)?, used.at(id))));
-            let name = (!tree.nodes().is_empty()).then(|| tree.name.clone());
-            let answer = Answer { tree: name, nodes: nodes.collect() };
-            super::print(&answer, matches!(args.output, Form::Yaml), ctx)?;
-        }
+        Form::Json => print(&answer(tree, &used), Written::Json, ctx)?,
+        Form::Yaml => print(&answer(tree, &used), Written::Yaml, ctx)?,
     }
     Ok(Exit::Done)
+}
+
+fn answer(tree: &Tree, used: &Used) -> Answer {
+    let ids = tree.depth_first().into_iter();
+    let nodes = ids.filter_map(|id| Some(line(tree.node(id)?, used.at(id))));
+    let name = (!tree.nodes().is_empty()).then(|| tree.name.clone());
+    Answer { tree: name, nodes: nodes.collect() }
 }
 
 /// The resources that are bounded anywhere or used, without the number of pods unless it is bounded.

@@ -15,7 +15,7 @@ use crate::certificates::leaf::Follower;
 use crate::certificates::plan::Timing;
 use crate::certificates::store::SecretStore;
 use crate::certificates::{Held, PART, service_names};
-use crate::cluster::{Leadership, LeadershipOptions, identity};
+use crate::cluster::{Leadership, LeadershipOptions};
 use crate::config::{self, Config, TlsSource, TlsVersion};
 use crate::server::tls::{TlsError, wall_clock};
 use crate::server::{CertificateSource, CertificateStore, SelfManaged, TlsOptions};
@@ -142,15 +142,7 @@ pub(super) fn start(process: &Process, client: &Client) {
         condition,
         metrics: Arc::clone(metrics),
     };
-    let environment: Vec<_> = std::env::vars().collect();
-    let options = LeadershipOptions {
-        part: PART,
-        namespace: namespace.clone(),
-        identity: identity(&environment),
-        shards: 1,
-        duration: LEASE,
-        renew_interval: RENEW,
-    };
+    let options = LeadershipOptions::undivided(PART, namespace.clone(), LEASE, RENEW);
     let leadership = Leadership::new(client.clone(), options, Arc::clone(metrics));
     let cancelled = tasks.cancelled();
     tasks.spawn("certificate authority", async move {

@@ -8,10 +8,11 @@ use kube::Client;
 use super::process::Process;
 use crate::balance::Rounds;
 use crate::balance::run::work;
-use crate::cluster::{Leadership, LeadershipOptions, identity};
+use crate::cluster::{Leadership, LeadershipOptions};
 use crate::config;
 use crate::placement::publish;
 use crate::placement::{PlacementState, load, run};
+use crate::quota::content::Latest;
 use crate::recommender::sources::prometheus::Labels;
 
 /// What placement knows, where it is enabled: nothing yet.
@@ -26,6 +27,7 @@ pub(super) fn start(
     client: &Client,
     state: &PlacementState,
     balance: &Arc<ArcSwap<config::Balance>>,
+    quota: &Latest,
 ) -> Option<Rounds> {
     let Process { config, metrics, readiness, tasks, snapshots, .. } = process;
     let following = run::follow_pods(
@@ -60,7 +62,7 @@ pub(super) fn start(
         tasks.cancelled(),
     );
     tasks.spawn("nodes of placement", looking);
-    lead(process, client, state, balance)
+    lead(process, client, state, balance, quota)
 }
 
 /// Starts what one replica does for all.
@@ -69,23 +71,23 @@ fn lead(
     client: &Client,
     state: &PlacementState,
     balance: &Arc<ArcSwap<config::Balance>>,
+    quota: &Latest,
 ) -> Option<Rounds> {
     let Process { config, metrics, tasks, .. } = process;
     let placement = &config.placement;
     if !placement.leads() {
+        let telling = publish::tell_of_left_labels(Arc::clone(&process.snapshots), tasks.cancelled());
+        tasks.spawn("labels of nodes", telling);
         return None;
     }
-    let environment: Vec<_> = std::env::vars().collect();
-    let identity = identity(&environment);
     let own_namespace = config.admission.own_namespace.clone();
-    let options = LeadershipOptions {
-        part: crate::balance::PART,
-        namespace: own_namespace.clone(),
-        identity: identity.clone(),
-        shards: 1,
-        duration: placement.lease_duration,
-        renew_interval: placement.renew_interval,
-    };
+    let options = LeadershipOptions::undivided(
+        crate::balance::PART,
+        own_namespace.clone(),
+        placement.lease_duration,
+        placement.renew_interval,
+    );
+    let identity = options.identity.clone();
     let leadership = Leadership::new(client.clone(), options, Arc::clone(metrics));
     let mut all = Vec::new();
     let mut rounds = None;
@@ -97,6 +99,7 @@ fn lead(
             own_namespace,
             identity,
             placement: state.clone(),
+            quota: Arc::clone(quota),
             rounds: told,
             metrics: Arc::clone(metrics),
         };

@@ -24,7 +24,7 @@ use crate::recommender;
 use crate::server::{CertificateStore, Readiness, Shutdown};
 use crate::standalone::{self, StandaloneFolder};
 use crate::status::StatusSources;
-use crate::survey::{SurveyParts, Surveys};
+use crate::survey::{Pasts, SurveyParts, Surveys};
 
 /// What every part of the server needs.
 pub(super) struct Process {
@@ -63,6 +63,7 @@ impl Process {
         api::Sources {
             objects: self.snapshots.current(),
             surveys: client.map(|client| self.survey(client)),
+            pasts: recommender::past_of_usage(&self.config.recommender).ok().flatten().map(Pasts::new),
             readiness: self.readiness.clone(),
             status: Some(StatusSources::new(
                 config,

@@ -1,5 +1,7 @@
 //! The comparison as a table and as data.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::resource::Resource;
 use plimsoll_core::simulate::{Cluster, Figures, Nodes, Options, Outcome, Period, Worst};
 use plimsoll_core::usage::{SECOND, amount, timestamp_of};
@@ -7,12 +9,15 @@ use serde::Serialize;
 
 use super::Compared;
 use crate::cli::table;
+use crate::usage::{PassedOver, Why};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
     containers: usize,
     left_out: LeftOut,
+    /// How many values of the file, or rows, are passed over, by the reason.
+    passed_over: BTreeMap<&'static str, u64>,
     first_deployment: String,
     last_deployment: String,
     redeploy_seconds: i64,
@@ -100,7 +105,12 @@ struct Flow {
     used: f64,
 }
 
-pub(super) fn answer<'a>(compared: &'a [Compared], cluster: &Cluster, options: &Options) -> Answer<'a> {
+pub(super) fn answer<'a>(
+    compared: &'a [Compared],
+    cluster: &Cluster,
+    options: &Options,
+    passed_over: &[PassedOver],
+) -> Answer<'a> {
     let (first, last) = cluster.span();
     let quantity = |resource, value: f64| {
         amount(resource, value).map_or_else(String::new, |quantity| quantity.to_string())
@@ -108,6 +118,13 @@ pub(super) fn answer<'a>(compared: &'a [Compared], cluster: &Cluster, options: &
     Answer {
         containers: cluster.containers(),
         left_out: LeftOut { cpu: cluster.unrequested().cpu, memory: cluster.unrequested().memory },
+        passed_over: Why::ALL
+            .into_iter()
+            .map(|why| {
+                let found = passed_over.iter().find(|one| one.why == why);
+                (why.name(), found.map_or(0, |one| one.count))
+            })
+            .collect(),
         first_deployment: timestamp_of(first).to_string(),
         last_deployment: timestamp_of(last).to_string(),
         redeploy_seconds: options.redeploy / SECOND,

@@ -184,7 +184,7 @@ pub(super) fn profiles(found: &Read<Vec<Value>>) -> Row {
         Read::Absent => {
             return Row::new(PART, State::Failed, "").with(
                 State::Failed,
-                "the CRD overcommitprofiles.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
+                "overcommitprofiles.plimsoll.dev is not served in version v1alpha1: its CRD is not installed, or is one of another version; see the part crds",
             );
         }
         Read::Unknown(why) => return unknown(PART, why),
@@ -292,7 +292,7 @@ pub(super) fn recommendations(found: &Read<Vec<Value>>, on: Option<&On>, now: Ti
         Read::Absent => {
             return Row::new(PART, State::Degraded, "").with(
                 State::Degraded,
-                "the CRD recommendations.plimsoll.dev is not installed; `plimsoll manifests crds | kubectl apply --server-side -f -`",
+                "recommendations.plimsoll.dev is not served in version v1alpha1: its CRD is not installed, or is one of another version; see the part crds",
             );
         }
         Read::Unknown(why) => return unknown(PART, why),

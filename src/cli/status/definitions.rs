@@ -14,7 +14,10 @@ use crate::status::State;
 const DEFINITIONS: Kind =
     Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions");
 const PART: &str = "crds";
-const REMEDY: &str = "`plimsoll manifests crds | kubectl apply --server-side -f -`, or upgrade the release";
+const REMEDY: &str = "`plimsoll manifests crds | kubectl apply --server-side --force-conflicts -f -`, with the program of the server's version";
+/// Whoever else writes to what Helm has installed is in the way of the next upgrade.
+const REMEDY_BY_HELM: &str = "`helm upgrade` the release with the chart of the server's version, with --force-conflicts where \
+                              somebody else has changed the CRD";
 
 /// Asks for each, and compares.
 pub(super) async fn row(client: &Client) -> Row {
@@ -24,20 +27,28 @@ pub(super) async fn row(client: &Client) -> Row {
     };
     let mut row = Row::new(PART, State::Healthy, format!("{} as this program has them", ours.len()));
     let asked = ours.iter().map(|own| get(client, DEFINITIONS, None, name(own)));
-    for (own, found) in ours.iter().zip(futures_util::future::join_all(asked).await) {
+    let answers = futures_util::future::join_all(asked).await;
+    let by_helm = answers.iter().any(|found| matches!(found, Read::Found(found) if is_of_helm(found)));
+    let remedy = if by_helm { REMEDY_BY_HELM } else { REMEDY };
+    for (own, found) in ours.iter().zip(answers) {
         let problem = match found {
             Read::Found(found) => difference(own, &found),
             Read::Absent => Some("it is not installed".to_owned()),
             Read::Unknown(why) => return unknown(PART, &why),
         };
         if let Some(problem) = problem {
-            row = row.with(State::Degraded, format!("{}: {problem}; {REMEDY}", name(own)));
+            row = row.with(State::Degraded, format!("{}: {problem}; {remedy}", name(own)));
         }
     }
     if !row.problems.is_empty() {
         row.details = format!("{} of {} are not those of this program", row.problems.len(), ours.len());
     }
     row
+}
+
+fn is_of_helm(object: &Value) -> bool {
+    let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
+    label.and_then(Value::as_str) == Some("Helm")
 }
 
 /// The first thing that the installed definition lacks, or has otherwise. It may have more: that of a newer version does.
@@ -50,13 +61,30 @@ fn difference(own: &Value, installed: &Value) -> Option<String> {
         let Some(there) = installed.iter().find(|there| there.get("name") == version.get("name")) else {
             return Some(format!("version {name} is missing in the cluster"));
         };
+        if there.get("served") == Some(&Value::Bool(false)) {
+            return Some(format!("version {name} is not served in the cluster, so that nobody can read or write it"));
+        }
         let schema = |of: &Value| of.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-        let path = lacking(&schema(version), &schema(there))?;
+        let Some(path) = lacking(&schema(version), &schema(there)) else {
+            let column = missing_column(version, there)?;
+            return Some(format!(
+                "another version of it is installed, where `kubectl get` does not show the column {column}"
+            ));
+        };
         Some(format!(
             "another version of it is installed, where {} is missing or different; what it does not know is refused or lost",
             if path.is_empty() { "the schema" } else { &path }
         ))
     })
+}
+
+/// The first column of ours that the installed version does not have.
+fn missing_column<'a>(own: &'a Value, installed: &Value) -> Option<&'a str> {
+    fn names(of: &Value) -> impl Iterator<Item = &str> {
+        let columns = of.get("additionalPrinterColumns").and_then(Value::as_array);
+        columns.into_iter().flatten().filter_map(|column| column.get("name")?.as_str())
+    }
+    names(own).find(|name| names(installed).all(|there| there != *name))
 }
 
 /// Where the installed schema is not at least ours.

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use self::report::Report;
-use super::access::Access;
-use super::again::Again;
+use super::access::Look;
 use super::output::print;
 use super::progress::{Progress, Unit};
 use super::values::Seconds;
@@ -58,34 +57,16 @@ pub(super) struct Args {
     wait: Option<Seconds>,
 
     #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each part, and one for each problem
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
+    look: Look,
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
-    args.again.run(ctx, |ctx| {
+    args.look.again.run(ctx, |ctx| {
         let report = waited(args, &config, ctx)?;
-        match args.output {
-            Form::Table => report.write(ctx)?,
-            Form::Json => print(&report, false, ctx)?,
-            Form::Yaml => print(&report, true, ctx)?,
+        match args.look.output.written() {
+            None => report.write(ctx)?,
+            Some(form) => print(&report, form, ctx)?,
         }
         Ok(if report.state == State::Healthy { Exit::Done } else { Exit::Refused })
     })
@@ -129,7 +110,7 @@ fn look(args: &Args, config: &Config, ctx: &Context<'_>) -> Result<Report, CliEr
                 vec![status],
             ));
         }
-        let client = args.access.client(config).await?;
+        let client = args.look.access.client(config).await?;
         cluster::look(&client, config).await
     })
 }

@@ -8,8 +8,7 @@ use plimsoll_core::placement::{Metric, NodeReport, NodesReport, units};
 use plimsoll_core::quota::Amounts;
 
 use super::live;
-use crate::cli::access::Access;
-use crate::cli::again::Again;
+use crate::cli::access::Look;
 use crate::cli::placement_world::PlacementWorld;
 use crate::cli::{CliError, Context, Exit, examples, output, standard_input_once, table};
 use crate::offline;
@@ -42,19 +41,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     load: Option<PathBuf>,
 
-    #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
     /// What comes first
     #[arg(long, value_enum, value_name = "ORDER", default_value = "usage")]
     sort: Order,
 
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
+    #[command(flatten)]
+    look: Look<Form>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -80,7 +72,7 @@ enum Form {
 }
 
 pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
-    args.again.run(ctx, |ctx| once(args, ctx))
+    args.look.again.run(ctx, |ctx| once(args, ctx))
 }
 
 fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
@@ -93,11 +85,11 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
         }
         Order::Name => report.nodes.sort_by_cached_key(by_name),
     }
-    match args.output {
+    match args.look.output {
         Form::Table => write(&report, false, ctx)?,
         Form::Wide => write(&report, true, ctx)?,
-        Form::Json => output::print(&report, false, ctx)?,
-        Form::Yaml => output::print(&report, true, ctx)?,
+        Form::Json => output::print(&report, output::Written::Json, ctx)?,
+        Form::Yaml => output::print(&report, output::Written::Yaml, ctx)?,
     }
     Ok(Exit::Done)
 }
@@ -105,7 +97,7 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
 fn report(args: &Args, ctx: &mut Context<'_>) -> Result<NodesReport, CliError> {
     let config = ctx.load_config()?.config;
     if args.offline.objects.is_empty() && args.load.is_none() {
-        return live::nodes(args.server.as_deref(), &args.access, &config, ctx);
+        return live::nodes(args.server.as_deref(), &args.look.access, &config, ctx);
     }
     let load: Vec<PathBuf> = args.load.iter().cloned().collect();
     standard_input_once([("--objects", &args.offline.objects[..]), ("--load", &load)])?;
@@ -144,7 +136,10 @@ fn write(report: &NodesReport, wide: bool, ctx: &mut Context<'_>) -> Result<(), 
         }));
         row.extend([
             format!("{:.2}", node.score),
-            node.bindings.to_string(),
+            match node.expected {
+                0 => node.bindings.to_string(),
+                expected => format!("{} ({expected} expected)", node.bindings),
+            },
             node.pods.to_string(),
             requested("cpu", node),
             requested("memory", node),

@@ -9,8 +9,7 @@ use plimsoll_core::quota::shown;
 use plimsoll_core::savings::Row;
 use serde_json::{Value, json};
 
-use crate::cli::access::{Access, Kind, Read, list_with, told};
-use crate::cli::again::Again;
+use crate::cli::access::{Kind, Look, Read, list_with, told};
 use crate::cli::output::print;
 use crate::cli::{CliError, Context, Exit, examples, table};
 use crate::config::{self, Config};
@@ -73,14 +72,7 @@ pub(super) struct Common {
     sort: Order,
 
     #[command(flatten)]
-    access: Access,
-
-    #[command(flatten)]
-    again: Again,
-
-    /// Form of the answer
-    #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
+    look: Look,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -105,16 +97,6 @@ enum Order {
     Name,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// A line for each, and their sum
-    Table,
-    /// JSON
-    Json,
-    /// The same as YAML
-    Yaml,
-}
-
 /// What is shown of the cluster.
 enum Which<'a> {
     Namespaces,
@@ -137,7 +119,7 @@ pub(super) fn workloads(args: &WorkloadArgs, ctx: &mut Context<'_>) -> Result<Ex
 
 fn run(common: &Common, which: &Which<'_>, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
     let config = ctx.load_config()?.config;
-    common.again.run_seldom(ctx, |ctx| {
+    common.look.again.run_seldom(ctx, |ctx| {
         let (survey, of) = ctx.runtime()?.block_on(read(common, which, &config))?;
         let rows = rows(&survey, which, of.as_deref(), common.sort);
         let total = rows.iter().fold(Row::default(), |mut sum, (_, row)| {
@@ -154,10 +136,9 @@ fn run(common: &Common, which: &Which<'_>, ctx: &mut Context<'_>) -> Result<Exit
                 }
             });
         }
-        match common.output {
-            Form::Table => write(&rows, &total, which, &notes, ctx)?,
-            Form::Json => print(&answer(&rows, &total, &survey, &notes), false, ctx)?,
-            Form::Yaml => print(&answer(&rows, &total, &survey, &notes), true, ctx)?,
+        match common.look.output.written() {
+            None => write(&rows, &total, which, &notes, ctx)?,
+            Some(form) => print(&answer(&rows, &total, &survey, &notes), form, ctx)?,
         }
         Ok(Exit::Done)
     })
@@ -169,7 +150,7 @@ async fn read(
     which: &Which<'_>,
     config: &Config,
 ) -> Result<(Survey, Option<String>), CliError> {
-    let client = common.access.client(config).await?;
+    let client = common.look.access.client(config).await?;
     let of = match which {
         Which::Namespaces | Which::Workloads(_, true) => None,
         Which::Workloads(named, false) => {

@@ -1,12 +1,13 @@
 //! The servers: as long as they run, they convert autoscalers again and write on nodes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{Ending, Job, Line};
-use crate::cli::calls::{Collection, is_ours};
+use crate::cli::calls::{Collection, is_ours, name_of};
 use crate::cli::progress::{Progress, Unit};
 use crate::cluster::WriteError;
 
@@ -75,24 +76,52 @@ async fn ended(job: &Job) -> Result<(), String> {
     let progress = Progress::new("waiting for the servers to end", Unit::Objects);
     loop {
         let running = running(job).await.map_err(|error| error.to_string())?;
-        if running == 0 {
+        if running.is_empty() {
             return Ok(());
         }
         if Instant::now() + PAUSE > deadline {
-            return Err(format!(
-                "{running} of its pods still run after {:?}: whoever scales it up again must be stopped first",
-                job.wait
-            ));
+            return Err(still_run(&running, job));
         }
-        progress.say(&format!("{running} pods run"));
+        progress.say(&format!("{} pods run", running.len()));
         sleep(PAUSE).await;
     }
 }
 
-async fn running(job: &Job) -> Result<usize, WriteError> {
+/// Which pods are left, and what can be done about them.
+fn still_run(pods: &[Value], job: &Job) -> String {
+    let node = |pod: &Value| pod.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
+    let named: Vec<_> = pods
+        .iter()
+        .map(|pod| match node(pod) {
+            Some(node) => format!("{} on node {node}", name_of(pod)),
+            None => name_of(pod).to_owned(),
+        })
+        .collect();
+    let what = format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, named.join(", "));
+    if !pods.iter().all(|pod| pod.pointer("/metadata/deletionTimestamp").is_some()) {
+        return format!("{what}: whoever scales it up again must be stopped first");
+    }
+    // The kubelet says that they ended; on a node that is away nobody does.
+    let names: Vec<_> = pods.iter().map(name_of).collect();
+    let nodes: BTreeSet<_> = pods.iter().filter_map(node).collect();
+    let remove = if nodes.is_empty() {
+        String::new()
+    } else {
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        format!(" (kubectl delete node {})", nodes.join(" "))
+    };
+    format!(
+        "{what}: they are deleted, and their node does not say that they ended; if it is only slow give it more time by \
+         --wait, if it is gone for good remove it{remove}, or say kubectl -n {} delete pod {} --force, and run this again",
+        job.own,
+        names.join(" ")
+    )
+}
+
+async fn running(job: &Job) -> Result<Vec<Value>, WriteError> {
     let pods = Collection { group: "", version: "v1", kind: "Pod", plural: "pods", namespace: &job.own };
-    let pods = job.calls.list(pods, Some("app.kubernetes.io/name=plimsoll")).await?;
-    let phase =
-        |pod: &Value| pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(pods.iter().filter(|pod| !matches!(phase(pod).as_str(), "Succeeded" | "Failed")).count())
+    let mut pods = job.calls.list(pods, Some("app.kubernetes.io/name=plimsoll")).await?;
+    let phase = |pod: &Value| pod.pointer("/status/phase").and_then(Value::as_str).map(str::to_owned);
+    pods.retain(|pod| !matches!(phase(pod).as_deref(), Some("Succeeded" | "Failed")));
+    Ok(pods)
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Ending, Job, Line, SERVICE};
+use crate::cli::CliError;
+use crate::cli::access::reach;
 use crate::cli::calls::{Collection, is_ours, name_of};
+use crate::cluster::WriteError;
 
 const STEP: &str = "webhooks";
 /// The configurations of the base.
@@ -41,7 +44,10 @@ impl Found {
 }
 
 /// By our label, by our names, and by the Service that they call: names can be configured.
-pub(super) async fn find(job: &Job) -> Found {
+///
+/// # Errors
+/// The cluster cannot be asked: that is said once, not by every step.
+pub(super) async fn find(job: &Job) -> Result<Found, CliError> {
     let names = [job.quota_webhooks.as_str(), BASE];
     let mut found = Found::default();
     for kind in KINDS {
@@ -59,6 +65,9 @@ pub(super) async fn find(job: &Job) -> Found {
             }
             Err(error) => error,
         };
+        if matches!(error, WriteError::Unavailable { .. } | WriteError::Unauthorized { .. }) {
+            reach(&job.client).await?;
+        }
         found.unread.insert(kind.kind);
         found.failed.push(failed(format!("{}s", kind.kind), error.to_string()));
         for name in names {
@@ -68,7 +77,7 @@ pub(super) async fn find(job: &Job) -> Found {
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// What became of each, and which may still stand and fail closed.

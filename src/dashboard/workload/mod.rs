@@ -101,7 +101,7 @@ pub(super) fn page(address: &Address, view: &View<'_>, read: &Read) -> Result<Pa
         }
     };
     let body = html! {
-        @if let Some(row) = row { (section("requests", "Requested and used", &figures(view, &key, row))) }
+        @if let Some(row) = row { (section("requests", "Requested and used", &figures(view, &key, row, &read.day))) }
         (section("decision", "Why its pods request what they do", &explanation::explained(view, &key, read)))
         (section("recommendation", "Recommendation", &recommendation::all(view, &recommendations)))
         (section("usage", "Usage, as it is remembered", &usage::all(view, &recommendations, read)))
@@ -114,7 +114,7 @@ pub(super) fn page(address: &Address, view: &View<'_>, read: &Read) -> Result<Pa
     Ok(Page { title: key.workload.name.clone(), lead, body })
 }
 
-fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
+fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row, day: &history::Day) -> Markup {
     let saved = row.saved();
     let used = row.used();
     let known = |used: Option<i128>, shown: fn(i128) -> String| used.map_or_else(|| "-".to_owned(), shown);
@@ -144,7 +144,7 @@ fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row) -> Markup {
     html! {
         (scrolled("All pods together", &table))
         @if row.measured.both() < row.pods { p.taken { "Usage was measured for " (savings::measured(row.measured)) " of " (count(row.pods)) " pods." } }
-        (history::plots(view, key))
+        (history::plots(view, key, day))
     }
 }
 

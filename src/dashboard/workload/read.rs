@@ -1,8 +1,11 @@
-//! What is read from the API server for the page of one workload.
+//! What is read from the API server and from Prometheus for the page of one workload.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::super::query::Query;
+use super::history::Day;
 use super::{Address, recommendations};
 use crate::api::Sources;
 use crate::recommender::object_name;
@@ -14,12 +17,23 @@ pub(in crate::dashboard) struct Read {
     pub(super) checkpoint: Option<Result<Option<Value>, String>>,
     /// One of its pods, or why it could not be read.
     pub(super) pod: Option<Result<Option<Value>, String>>,
+    /// What Prometheus knows of the last day.
+    pub(super) day: Day,
 }
 
-/// Asks for the checkpoint of a workload, and for one of its pods, at the same time.
+/// How long a page waits for Prometheus, which goes on answering when the page is there.
+const PATIENCE: Duration = Duration::from_millis(60);
+
+/// Asks for the checkpoint of a workload, for one of its pods, and for its last day, at the same time.
 pub(in crate::dashboard) async fn read(address: &Address, query: &Query, known: &Sources) -> Read {
-    let Some(cluster) = &known.cluster else { return Read::default() };
     let Some(key) = address.find(known, query.text("group")) else { return Read::default() };
+    let day = async {
+        match &known.pasts {
+            Some(pasts) => pasts.look(&key, PATIENCE).await.map_or(Day::Asked, Day::Known),
+            None => Day::Elsewhere,
+        }
+    };
+    let Some(cluster) = &known.cluster else { return Read { day: day.await, ..Read::default() } };
     let namespace = key.namespace.to_string();
     // Where usage is kept for the whole namespace, that is what the recommendation is about.
     let target = recommendations(known, &key)
@@ -35,6 +49,6 @@ pub(in crate::dashboard) async fn read(address: &Address, query: &Query, known: 
         }
     };
     let checkpoint = async { cluster.checkpoint(&namespace, &name).await.map_err(|error| error.to_string()) };
-    let (checkpoint, pod) = tokio::join!(checkpoint, pod);
-    Read { checkpoint: Some(checkpoint), pod }
+    let (checkpoint, pod, day) = tokio::join!(checkpoint, pod, day);
+    Read { checkpoint: Some(checkpoint), pod, day }
 }

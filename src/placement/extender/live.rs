@@ -10,13 +10,19 @@ use crate::placement::{PlacementState, now};
 
 impl Engine for PlacementState {
     fn prioritize(&self, pod: Option<&Pruned<'_>>, nodes: &[&str]) -> Prioritized {
-        self.decide(now(), |view| {
-            let decision = score(&incoming(pod, view.objects), nodes, view);
-            Prioritized {
-                points: decision.nodes.iter().map(|node| node.points).collect(),
-                weights_from: decision.weights.map(|(_, from)| from),
-            }
-        })
+        let now = now();
+        let (decision, pod) = self.decide(now, |view| {
+            let pod = incoming(pod, view.objects);
+            (score(&pod, nodes, view), pod)
+        });
+        // Only now: whoever reads the table is not to wait for a decision.
+        if let Some(node) = decision.likely(nodes, &pod.uid) {
+            self.pods.note_answer(&pod, node, now);
+        }
+        Prioritized {
+            points: decision.nodes.iter().map(|node| node.points).collect(),
+            weights_from: decision.weights.map(|(_, from)| from),
+        }
     }
 
     fn filter(&self, pod: Option<&Pruned<'_>>, nodes: &[&str]) -> Vec<Option<String>> {
@@ -71,6 +77,30 @@ mod tests {
         let told: Value = serde_json::from_slice(&state.watcher(Some("n2")).unwrap()).unwrap();
         assert_eq!(told["data"]["NodeMetricsMap"]["n2"]["metrics"][0]["value"], 10.0);
         assert!(state.has_load());
+    }
+
+    #[test]
+    fn a_burst_does_not_get_one_answer() {
+        let state = state();
+        let pod = |number: usize| json!({"metadata": {"name": "web", "namespace": "shop", "uid": format!("uid-{number}")}});
+        let best = |number: usize| {
+            let pod = pod(number);
+            let points = state.prioritize(Some(&Pruned::of_placed(&pod)), &["n2", "n1"]).points;
+            points[0] > points[1]
+        };
+        assert!((0..6).all(best), "as many as cost nothing");
+        state.prioritize(None, &["n2"]);
+        assert_eq!(state.pods.read().answered().len(), 6, "whoever asks for no pod gets none counted");
+        let seen = |state: &PlacementState| {
+            state.decide(now(), |view| {
+                let decision = score(&incoming(None, view.objects), &["n2", "n1"], view);
+                (decision.nodes[0].expected, decision.nodes[0].penalty > 0.0)
+            })
+        };
+        assert_eq!(seen(&state), (6, true), "six of them do");
+        best(3);
+        assert_eq!(seen(&state).0, 6, "asked again, and counted once");
+        assert_eq!(seen(&state).0, 6, "a question that no scheduler asks is not counted");
     }
 
     #[test]

@@ -182,3 +182,94 @@ async fn read(client: Client, metrics: Arc<Metrics>) -> Stored {
     tracing::warn!("weights that were learnt before cannot be read; they are learnt anew");
     Stored::new()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// An API server with one checkpoint that fails with these codes first; and how often it was asked.
+    fn api(failures: Vec<u16>) -> (Client, Arc<Mutex<usize>>) {
+        let calls = Arc::new(Mutex::new(0));
+        let failures = Arc::new(Mutex::new(VecDeque::from(failures)));
+        let counted = Arc::clone(&calls);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            *counted.lock().unwrap() += 1;
+            let code = failures.lock().unwrap().pop_front().unwrap_or(200);
+            let answer = if code == 200 {
+                json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [{
+                    "metadata": {"namespace": "shop", "name": "x"},
+                    "spec": {
+                        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                        "weights": {"cpu": "0.5", "memory": "0.5"},
+                    },
+                }]})
+            } else {
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                    "message": "on purpose", "reason": "Why"})
+            };
+            let answer = Response::builder().status(code).body(Full::new(Bytes::from(answer.to_string())));
+            async { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        (Client::new(service, "default"), calls)
+    }
+
+    /// What fails of it: rights, and other things.
+    fn problems(metrics: &Metrics) -> [usize; 2] {
+        let counts = metrics.health().counts();
+        counts.into_iter().find(|(part, _)| *part == Part::PlacementLoad).unwrap().1
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn learnt_weights_are_read_as_soon_as_they_can_be() {
+        let attempts = usize::try_from(ATTEMPTS).unwrap();
+        for (rule, failures, calls, stored, at_least) in [
+            ("at once", vec![], 1, 1, 0),
+            ("no such kind", vec![404], 1, 0, 0),
+            ("no right: each minute, until it is given", vec![403; 30], 31, 1, 30 * 60),
+            ("away for a while", vec![503; 3], 4, 1, 3),
+            ("away nearly too long", vec![503; attempts - 1], attempts, 1, 60),
+            ("away for too long: learnt anew", vec![503; attempts], attempts, 0, 60),
+            (
+                "a right that is missing is no attempt",
+                [vec![403; 5], vec![500; attempts - 1]].concat(),
+                attempts + 5,
+                1,
+                300,
+            ),
+        ] {
+            let (client, asked) = api(failures);
+            let metrics = Arc::new(Metrics::new("test"));
+            let began = Instant::now();
+            let found = read(client, Arc::clone(&metrics)).await;
+            assert_eq!(found.len(), stored, "{rule}");
+            assert_eq!(*asked.lock().unwrap(), calls, "{rule}");
+            assert!(began.elapsed() >= Duration::from_secs(at_least), "{rule}: {:?}", began.elapsed());
+            assert_eq!(problems(&metrics), [0, 0], "{rule}: what is over is not told any more");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_right_is_told_while_it_is_missing() {
+        let (client, asked) = api(vec![403; 3]);
+        let metrics = Arc::new(Metrics::new("test"));
+        let reading = tokio::spawn(read(client, Arc::clone(&metrics)));
+        for minute in 0..3 {
+            tokio::time::sleep(Duration::from_secs(if minute == 0 { 1 } else { 60 })).await;
+            assert_eq!(*asked.lock().unwrap(), minute + 1);
+            assert_eq!(problems(&metrics), [1, 0], "after {minute} min");
+        }
+        assert_eq!(reading.await.unwrap().len(), 1);
+        assert_eq!(problems(&metrics), [0, 0], "it was given");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use plimsoll_core::keys;
-use plimsoll_core::objects::Node;
+use plimsoll_core::objects::{Node, Objects};
 use plimsoll_core::placement::{
     ClassChange, ClassRounds, CraneValues, CraneWritten, View, crane_annotations, crane_is_due, crane_values,
     usages,
@@ -43,12 +43,16 @@ impl Rounds {
     /// What is to be written now, by name of the node.
     pub(super) fn next(&mut self, state: &PlacementState, now: i64) -> Vec<Patch> {
         let (classes, crane) = state.decide(now, |view| {
-            let classes = self.options.classes.map(|bounds| {
-                let usage = usage_by_node(view);
-                self.classes.next(view.objects, |node| usage.get(node).copied(), &bounds)
-            });
+            let classes = match &self.options.classes {
+                Some(bounds) => {
+                    let usage = usage_by_node(view);
+                    self.classes.next(view.objects, |node| usage.get(node).copied(), bounds)
+                }
+                // Nobody keeps them any more.
+                None => labelled(view.objects).map(|node| ClassChange { node, class: None }).collect(),
+            };
             let crane = self.options.crane.map(|_| crane_by_node(view));
-            (classes.unwrap_or_default(), crane.unwrap_or_default())
+            (classes, crane.unwrap_or_default())
         });
         let mut patches: BTreeMap<String, Patch> = BTreeMap::new();
         for ClassChange { node, class } in classes {
@@ -79,6 +83,11 @@ impl Rounds {
             self.told.insert(key(&patch.node), crane);
         }
     }
+}
+
+/// The nodes that have a label of ours.
+pub(super) fn labelled(objects: &Objects) -> impl Iterator<Item = Arc<Node>> {
+    objects.nodes().filter(|node| node.labels.contains_key(keys::LOAD_CLASS)).map(Arc::clone)
 }
 
 fn key(node: &Node) -> (String, String) {
@@ -122,7 +131,7 @@ fn crane_by_node(view: &View<'_>) -> Vec<(Arc<Node>, CraneValues, i64)> {
 mod tests {
     use std::time::Duration;
 
-    use plimsoll_core::objects::{Fact, Objects};
+    use plimsoll_core::objects::Fact;
     use plimsoll_core::placement::{
         ByMetric, ClassBounds, LoadSnapshot, Metric, NodeLoad, Placed, PlacedPod, Settings,
     };
@@ -222,6 +231,25 @@ mod tests {
         let empty = LoadSnapshot { taken: NOW + 30 * MINUTE, ..LoadSnapshot::default() };
         state.load.store(Arc::new(empty));
         assert!((30..40).all(|minute| labels_at(&mut rounds, minute) == 0), "an answer without nodes");
+    }
+
+    #[test]
+    fn labels_that_nobody_keeps_go() {
+        for (rule, annotations, expected) in
+            [("balance leads", false, vec!["b", "c"]), ("beside annotations", true, vec!["a", "b", "c"])]
+        {
+            let state =
+                state(&[("a", None, Some(0.2)), ("b", Some("low"), Some(0.2)), ("c", Some("other"), None)]);
+            let mut rounds = Rounds::new(options(false, annotations));
+            let patches = rounds.next(&state, NOW);
+            let names: Vec<_> = patches.iter().map(|patch| patch.node.name.as_str()).collect();
+            assert_eq!(names, expected, "{rule}");
+            for patch in &patches {
+                let label = patch.metadata.get("labels");
+                let expected = (patch.node.name != "a").then(|| json!({ keys::LOAD_CLASS: null }));
+                assert_eq!(label, expected.as_ref(), "{rule}: {}", patch.node.name);
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod error;
 mod history;
 mod queries;
 mod table;
+mod workload;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub use self::error::PrometheusError;
 pub use self::history::Progress;
 use self::queries::{Queries, Template};
 use self::table::{Table, join};
+pub use self::workload::{Line, Past};
 use super::{Failure, Scan, Sink, Skipped};
 
 /// CPU in cores, unless another query is configured.

@@ -263,6 +263,14 @@ pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
+impl Refused {
+    /// Whether a webhook did not answer in time, so that nothing was decided.
+    pub(crate) fn is_late(&self) -> bool {
+        let late = ["context deadline exceeded", "Client.Timeout exceeded"];
+        self.code == 500 && late.iter().any(|words| self.message.contains(words))
+    }
+}
+
 fn refusal(action: &str, error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => {

@@ -30,15 +30,20 @@ pub(crate) struct Made {
 impl Creates {
     /// Creates pods in a namespace that gets half its CPU ([`Playground::halved`]), until [`Creates::stop`].
     pub(crate) fn start(playground: &Playground, namespace: &str) -> Self {
-        Self::expecting(playground, namespace, "500m")
+        Self::expecting(playground, namespace, &["500m"])
     }
 
     /// The same in a namespace without a profile.
     pub(crate) fn unchanged(playground: &Playground, namespace: &str) -> Self {
-        Self::expecting(playground, namespace, "1")
+        Self::expecting(playground, namespace, &["1"])
     }
 
-    fn expecting(playground: &Playground, namespace: &str, want: &'static str) -> Self {
+    /// The same where it does not matter whether they are changed.
+    pub(crate) fn either(playground: &Playground, namespace: &str) -> Self {
+        Self::expecting(playground, namespace, &["500m", "1"])
+    }
+
+    fn expecting(playground: &Playground, namespace: &str, want: &'static [&'static str]) -> Self {
         let done = Arc::new(AtomicBool::new(false));
         let mut workers = JoinSet::new();
         for worker in 0..WORKERS {
@@ -70,7 +75,13 @@ impl Creates {
     }
 }
 
-async fn work(cluster: Cluster, namespace: String, worker: usize, want: &str, done: Arc<AtomicBool>) -> Made {
+async fn work(
+    cluster: Cluster,
+    namespace: String,
+    worker: usize,
+    want: &[&str],
+    done: Arc<AtomicBool>,
+) -> Made {
     let started = jiff::Timestamp::now().as_millisecond();
     let mut made = Made::default();
     while !done.load(Ordering::Relaxed) {
@@ -79,7 +90,7 @@ async fn work(cluster: Cluster, namespace: String, worker: usize, want: &str, do
         let now = jiff::Timestamp::now();
         match cluster.attempt(&object).await {
             Ok(Ok(created)) => match cpu(&created, "app") {
-                Ok(cpu) if cpu == want => {}
+                Ok(cpu) if want.contains(&cpu) => {}
                 other => made.unchanged.push(format!("{now}: {other:?}")),
             },
             Ok(Err(refused)) => made.failed.push(format!("{now}: {refused}")),

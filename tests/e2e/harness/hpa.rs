@@ -21,7 +21,7 @@ pub(crate) const KIND: &str = "HorizontalPodAutoscaler";
 pub(crate) const PODS: usize = 10;
 
 /// From a pod's start to usage of it two looks of metrics-server may go by.
-const MEASURED: Duration = Duration::from_secs(90);
+const MEASURED: Duration = Duration::from_secs(240);
 
 /// Container `name` with this CPU request and limit, either "" for none.
 pub(crate) fn asking(name: &str, request: &str, limit: &str) -> Value {

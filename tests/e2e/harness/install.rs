@@ -104,6 +104,8 @@ pub(crate) async fn apply(
 fn point(object: &mut Value, endpoint: &Endpoint<'_>) -> Result<()> {
     for webhook in object["webhooks"].as_array_mut().context("no webhooks")? {
         webhook["clientConfig"]["caBundle"] = BASE64_STANDARD.encode(endpoint.ca).into();
+        // Nobody here tests how little time there is; where it runs out pods stay as they are.
+        webhook["timeoutSeconds"] = 10.into();
         // For a Service of type ExternalName the API server takes the port from here.
         webhook["clientConfig"]["service"]["port"] = endpoint.port.into();
     }

@@ -21,7 +21,7 @@ const USAGE_MEMORY: &str = "kwok.x-k8s.io/usage-memory";
 const RESOLUTION: &str = "10s";
 
 /// A pod's usage is there after two looks, and the first of them may have just been missed.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A running metrics-server behind the API server. Dropping it ends the process; the API server then says that usage
 /// is not available.

@@ -2,39 +2,46 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result, bail};
 use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Free ports on loopback. All are held until the last is found, so that they differ.
+/// How many ports were looked at so far: who asks later is not given one that was taken before and is not listened on yet.
+static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
+
+/// Free ports on loopback that no outgoing connection is given meanwhile: for what starts later, or again and again.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    /// Where Linux says from where on it takes ports for outgoing connections.
+    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+    /// So many below that are used in turn.
+    const SPAN: u16 = 10_000;
+    let range = std::fs::read_to_string(RANGE).unwrap_or_default();
+    let first: u16 = range.split_whitespace().next().and_then(|port| port.parse().ok()).unwrap_or(32_768);
+    // Where all of them are for outgoing connections, these are as good as any.
+    let lowest = first.saturating_sub(SPAN).max(10_000);
+    // Runs beside each other begin at different places.
+    let offset = u16::try_from(std::process::id() % 5_000)?;
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
     for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+        let mut next = (0..SPAN).map(|_| {
+            let number = LOOKED_AT.fetch_add(1, Ordering::Relaxed).wrapping_add(offset);
+            lowest + number % SPAN
+        });
+        let listener = next.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+        let listener = listener.with_context(|| format!("no free port from {lowest} on"))?;
         *port = listener.local_addr()?.port();
+        // All are held until the last is found, so that they differ.
         held.push(listener);
     }
     Ok(ports)
-}
-
-/// A free port of loopback that no outgoing connection is given meanwhile: for what starts later, or again and again.
-pub(crate) fn lasting_port() -> Result<u16> {
-    /// Where Linux says from where on it takes ports for outgoing connections.
-    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-    let range = std::fs::read_to_string(RANGE).unwrap_or_default();
-    let first: u16 = range.split_whitespace().next().and_then(|port| port.parse().ok()).unwrap_or(32_768);
-    let lowest = first.saturating_sub(10_000).max(10_000);
-    // Runs beside each other begin at different places.
-    let offset = u16::try_from(std::process::id() % 5_000)?;
-    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let found = (lowest..first).cycle().skip(offset.into()).take(10_000).find(free);
-    found.with_context(|| format!("no free port from {lowest} to {first}"))
 }
 
 /// `GET path`: the status code and the body. HTTP/1.0, so that the body simply ends with the connection.
@@ -68,4 +75,27 @@ pub(crate) async fn serving_serial(
     let leaf = chain.first().context("the server showed an empty chain")?;
     let (_, leaf) = x509_parser::parse_x509_certificate(leaf)?;
     Ok(leaf.tbs_certificate.serial.to_str_radix(10))
+}
+
+/// A port of 127.0.0.1 that leads to another address, as `kubectl port-forward` makes one; until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    pub(crate) address: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+impl Forward {
+    pub(crate) async fn to(address: SocketAddr) -> Result<Self> {
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let own = listener.local_addr()?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                // Who asks sees when nobody is there.
+                let Ok(mut server) = TcpStream::connect(address).await else { continue };
+                copy_bidirectional(&mut client, &mut server).await.ok();
+            }
+        });
+        Ok(Self { address: own, _tasks: tasks })
+    }
 }

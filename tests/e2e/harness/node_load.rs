@@ -207,7 +207,7 @@ impl Gauges {
             "load": {
                 "windows": {"1m": 1},
                 "metrics": {"cpu": 0.5, "memory": 0.5},
-                "maximumAge": "5s",
+                "maximumAge": "15s",
                 "queries": {
                     "cpu": format!("{function}(e2e_node_cpu[$window])"),
                     "memory": format!("{function}(e2e_node_memory[$window])"),

@@ -3,8 +3,9 @@
 //! No object is changed on the way. What the pods of its namespaces say runs as processes (see [`super::pods`]), and the
 //! API server reaches them by their Services (see [`super::network`]).
 
+use std::fmt::{self, Display};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -13,11 +14,11 @@ use super::cluster::Cluster;
 use super::control_plane::{ControlPlane, Others};
 use super::helm::{CHART, Helm};
 use super::install::NAMESPACE;
+use super::net::Forward;
 use super::network::Network;
 use super::objects::{app, cpu, pod, profile};
 use super::pods::{Pods, ready};
 use super::until;
-use super::wait::until_within;
 
 /// The namespaces whose pods run: that of the manifests, and one for a release that is somewhere else.
 const INSTALLED_IN: [&str; 2] = [NAMESPACE, "elsewhere"];
@@ -66,7 +67,7 @@ impl Playground {
     /// [`Playground::release`] of another chart.
     pub(crate) async fn release_of(&self, chart: &str, values: &[&str]) -> Result<String> {
         let mut args = vec!["upgrade", "--install", "plimsoll", chart, "--namespace", NAMESPACE];
-        args.extend(["--create-namespace", "--wait", "--timeout", "90s"]);
+        args.extend(["--create-namespace", "--wait", "--timeout", "240s"]);
         args.extend(values.iter().flat_map(|value| ["--set", value]));
         self.helm.run(&args).await.with_context(|| self.pods.last_words())
     }
@@ -130,7 +131,7 @@ impl Playground {
     }
 
     pub(crate) async fn rolled_out(&self) -> Result<()> {
-        let args = ["rollout", "status", "deployment/plimsoll", "--namespace", NAMESPACE, "--timeout=60s"];
+        let args = ["rollout", "status", "deployment/plimsoll", "--namespace", NAMESPACE, "--timeout=180s"];
         self.kubectl(&args).await.map(drop).with_context(|| self.pods.last_words())
     }
 
@@ -149,6 +150,30 @@ impl Playground {
             kubectl.plimsoll(&args.iter().map(String::as_str).collect::<Vec<_>>())
         })
         .await?
+    }
+
+    /// What `plimsoll status` says of the cluster, or of the server at this address only.
+    pub(crate) async fn status(&self, server: Option<SocketAddr>) -> Result<Look> {
+        let kubectl = self.cluster.kubectl.clone();
+        // The server answers only who calls it by the name of this machine.
+        let forward = match server {
+            Some(address) => Some(Forward::to(address).await?),
+            None => None,
+        };
+        let server = forward.as_ref().map(|forward| format!("http://{}", forward.address));
+        let said = tokio::task::spawn_blocking(move || {
+            let more = server.iter().flat_map(|server| ["--server", server]);
+            kubectl.attempt(&["status", "-o", "json"].into_iter().chain(more).collect::<Vec<_>>())
+        })
+        .await??;
+        let healthy = match said.code {
+            Some(0) => true,
+            Some(1) => false,
+            _ => bail!("plimsoll status: {said:?}"),
+        };
+        let look = Look(serde_json::from_str(&said.stdout).with_context(|| format!("{said:?}"))?);
+        ensure!(healthy == (look.0["state"] == "Healthy"), "the exit code says something else: {said:?}");
+        Ok(look)
     }
 
     /// A namespace of this name whose pods get half their CPU by a profile. Both may be there already.
@@ -177,7 +202,7 @@ impl Playground {
 
     /// Waits until a pod with CPU 1 would be admitted in `namespace` with the CPU request `want`.
     pub(crate) async fn lowers(&self, namespace: &str, want: &str) -> Result<()> {
-        until_within(Duration::from_secs(60), format!("a pod to get cpu {want} of 1"), async || {
+        until(format!("a pod to get cpu {want} of 1"), async || {
             let seen = self.cluster.create_dry(&pod(namespace, "probe", &[app()])).await?;
             ensure!(cpu(&seen, "app")? == want, "it gets {}", cpu(&seen, "app")?);
             Ok(Some(()))
@@ -221,6 +246,32 @@ impl Playground {
             }
         }
         Ok(found)
+    }
+}
+
+/// An answer of `plimsoll status`.
+#[derive(Debug)]
+pub(crate) struct Look(Value);
+
+impl Look {
+    /// How everything is together.
+    pub(crate) fn state(&self) -> &str {
+        self.0["state"].as_str().unwrap_or_default()
+    }
+
+    /// How a part is, and what is wrong with it.
+    pub(crate) fn part(&self, name: &str) -> Result<(&str, String)> {
+        let mut parts = self.0["parts"].as_array().into_iter().flatten();
+        let part = parts.find(|part| part["part"] == name).with_context(|| format!("no {name}: {self}"))?;
+        let problems = part["problems"].as_array().into_iter().flatten();
+        let problems: Vec<&str> = problems.filter_map(Value::as_str).collect();
+        Ok((part["state"].as_str().unwrap_or_default(), problems.join("\n")))
+    }
+}
+
+impl Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0["parts"])
     }
 }
 

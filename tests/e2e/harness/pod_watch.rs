@@ -1,6 +1,7 @@
 //! What all pods of some namespaces ask for together, at every moment: seen from outside, without the server's help.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
@@ -10,6 +11,17 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::cluster::{Cluster, Happening};
+use super::objects::{app, gated_pod};
+use super::until;
+
+/// The start of the names of pods that mark a moment.
+const MARK: &str = "e2e-mark-";
+/// How many there were.
+static MARKS: AtomicUsize = AtomicUsize::new(0);
+
+fn is_mark(pod: &Value) -> bool {
+    pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(MARK))
+}
 
 /// A pod as it was last seen.
 #[derive(Clone, Debug)]
@@ -29,12 +41,15 @@ struct Seen {
     most: BTreeMap<String, i64>,
     most_together: i64,
     evicted: Vec<SeenPod>,
+    /// The identities of those among them, and of marks.
+    known: BTreeSet<String>,
     created: usize,
     failed: Option<String>,
 }
 
 /// Watches until it is dropped.
 pub(crate) struct PodWatch {
+    cluster: Cluster,
     seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
 }
@@ -57,6 +72,9 @@ impl PodWatch {
             if namespaces.iter().any(|name| pod["metadata"]["namespace"] == **name) {
                 let mut seen = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 seen.note(pod, matches!(happening, Happening::Gone(_)));
+            } else if is_mark(pod) {
+                let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+                sink.lock().unwrap_or_else(PoisonError::into_inner).known.insert(uid.to_owned());
             }
         };
         for pod in there {
@@ -76,40 +94,57 @@ impl PodWatch {
             }
             failed.lock().unwrap_or_else(PoisonError::into_inner).failed = Some("it ended".into());
         });
-        Ok(Self { seen, task })
+        Ok(Self { cluster: cluster.clone(), seen, task })
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Seen) -> T) -> Result<T> {
+    /// Waits until it has seen what has happened so far: a pod elsewhere, made after all that, is seen after all that.
+    async fn caught_up(&self) -> Result<()> {
+        let name = format!("{MARK}{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
+        let mark = gated_pod("kube-system", &name, &[app()]);
+        let stored = self.cluster.create(&mark).await?;
+        let uid = stored["metadata"]["uid"].as_str().context("no uid")?;
+        let outcome = until("the watch of pods to catch up", async || {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok((seen.failed.is_some() || seen.known.contains(uid)).then_some(()))
+        })
+        .await;
+        self.cluster.delete(&mark).await?;
+        outcome
+    }
+
+    async fn read<T>(&self, read: impl FnOnce(&Seen) -> T) -> Result<T> {
+        self.caught_up().await?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(seen.failed.is_none(), "the watch of pods: {:?}", seen.failed);
         Ok(read(&seen))
     }
 
     /// Thousandths of a core that the pods asked for together at most.
-    pub(crate) fn most_together(&self) -> Result<i64> {
-        self.read(|seen| seen.most_together)
+    pub(crate) async fn most_together(&self) -> Result<i64> {
+        self.read(|seen| seen.most_together).await
     }
 
     /// The same in one namespace.
-    pub(crate) fn most_in(&self, namespace: &str) -> Result<i64> {
-        self.read(|seen| seen.most.get(namespace).copied().unwrap_or(0))
+    pub(crate) async fn most_in(&self, namespace: &str) -> Result<i64> {
+        self.read(|seen| seen.most.get(namespace).copied().unwrap_or(0)).await
     }
 
     /// Who was evicted, in order.
-    pub(crate) fn evicted(&self) -> Result<Vec<SeenPod>> {
-        self.read(|seen| seen.evicted.clone())
+    pub(crate) async fn evicted(&self) -> Result<Vec<SeenPod>> {
+        self.read(|seen| seen.evicted.clone()).await
     }
 
     /// How many pods appeared.
-    pub(crate) fn created(&self) -> Result<usize> {
-        self.read(|seen| seen.created)
+    pub(crate) async fn created(&self) -> Result<usize> {
+        self.read(|seen| seen.created).await
     }
 
     /// The counted pods of a namespace.
-    pub(crate) fn pods(&self, namespace: &str) -> Result<Vec<SeenPod>> {
+    pub(crate) async fn pods(&self, namespace: &str) -> Result<Vec<SeenPod>> {
         self.read(|seen| {
             seen.pods.values().filter(|pod| pod.counts && pod.namespace == namespace).cloned().collect()
         })
+        .await
     }
 }
 
@@ -126,12 +161,14 @@ impl Seen {
             cpu: cpu_of(pod).unwrap_or(i64::MAX / 1_000_000),
             counts,
         };
+        // In the order in which they were told to go, not in that of their ends.
+        let conditions = pod["status"]["conditions"].as_array();
+        let evicted = conditions.into_iter().flatten().any(|c| c["reason"] == "EvictionByEvictionAPI");
+        if evicted && self.known.insert(uid.clone()) {
+            self.evicted.push(now.clone());
+        }
         if gone {
             self.pods.remove(&uid);
-            let conditions = pod["status"]["conditions"].as_array();
-            if conditions.into_iter().flatten().any(|c| c["reason"] == "EvictionByEvictionAPI") {
-                self.evicted.push(now);
-            }
             return;
         }
         if self.pods.insert(uid, now).is_none() {

@@ -14,7 +14,7 @@ use super::install::{self, Endpoint, NAMESPACE};
 use super::objects::{container, gated_pod, pod};
 use super::pod_watch::PodWatch;
 use super::server::{self, Server};
-use super::wait::until_within;
+use super::wait::{LIMIT, until_within};
 use super::{World, until};
 
 pub(crate) const TREES: &str = "scheduling.sigs.k8s.io/v1beta1";
@@ -329,9 +329,19 @@ impl Quota<'_> {
 
     /// Waits until no reservation is left: pods are counted, and those that never came are known to be absent.
     pub(crate) async fn nothing_reserved(&self) -> Result<()> {
-        until_within(OLD_AFTER + Duration::from_secs(20), "every reservation to end", async || {
+        until_within(OLD_AFTER + LIMIT, "every reservation to end", async || {
             let ledger = self.ledger().await?;
             ensure!(ledger.reservations.is_empty(), "{:?}", ledger.reservations);
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Waits until so many claims are in the ledger.
+    pub(crate) async fn claims(&self, count: usize) -> Result<()> {
+        until(format!("{count} claims"), async || {
+            let claims = self.ledger().await?.claims;
+            ensure!(claims.len() == count, "there are {}", claims.len());
             Ok(Some(()))
         })
         .await
@@ -341,10 +351,11 @@ impl Quota<'_> {
         PodWatch::start(&self.world.cluster, namespaces).await
     }
 
-    /// Creates a pod; the inner error is the refusal. A denial that only says "try again" is followed.
+    /// Creates a pod; the inner error is the refusal. A denial that only says "try again" is followed, and so is an API
+    /// server that was told nothing in time.
     pub(crate) async fn ask(&self, pod: &Value) -> Result<Result<Value, Refused>> {
         until("a decision", async || match self.world.cluster.attempt(pod).await? {
-            Err(refused) if refused.code == 429 => Err(refused.into()),
+            Err(refused) if refused.code == 429 || refused.is_late() => Err(refused.into()),
             answer => Ok(Some(answer)),
         })
         .await

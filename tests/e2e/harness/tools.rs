@@ -55,6 +55,14 @@ pub(crate) fn prometheus() -> Result<[PathBuf; 2]> {
     Ok([find("prometheus")?, find("promtool")?])
 }
 
+/// What the program said, and with what it ended; nothing where a signal ended it.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
 /// `kubectl` with its configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Kubectl {
@@ -69,12 +77,20 @@ impl Kubectl {
 
     /// Runs the program itself against the same cluster and gives its standard output.
     pub(crate) fn plimsoll(&self, args: &[&str]) -> Result<String> {
+        let said = self.attempt(args)?;
+        ensure!(said.code == Some(0), "{args:?}: {:?}: {} {}", said.code, said.stderr.trim(), said.stdout);
+        Ok(said.stdout)
+    }
+
+    /// The same, whatever comes of it.
+    pub(crate) fn attempt(&self, args: &[&str]) -> Result<Said> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         let output = command.env("KUBECONFIG", &self.kubeconfig).args(args).output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let stdout = String::from_utf8(output.stdout)?;
-        ensure!(output.status.success(), "{args:?}: {}: {} {stdout}", output.status, stderr.trim());
-        Ok(stdout)
+        Ok(Said {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
     }
 
     /// Runs kubectl and gives its standard output; `stdin` is for `-f -`.

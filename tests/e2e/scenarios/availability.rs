@@ -97,8 +97,12 @@ async fn served(world: &World, ca: &CertificateDer<'static>) -> Result<()> {
 pub(super) async fn rolling_restart(world: &World) -> Result<()> {
     const WORKERS: usize = 4;
     let namespace = world.halved("rolling").await?;
-    let first = world.server.lock().await.take().context("no server")?;
-    let second = world.start_server().await?;
+    // Long enough for the Service to notice, on a machine that others keep busy.
+    let patient = json!({"server": {"drainDelay": "8s"}});
+    let start = async || world.start(Some(&patient)).await;
+    let first = start().await?;
+    let second = start().await?;
+    world.server.lock().await.take().context("no server")?.stop().await?;
     let done = Cell::new(false);
     let missed = RefCell::new(Vec::new());
     let worker = async |worker: usize| {
@@ -116,9 +120,9 @@ pub(super) async fn rolling_restart(world: &World) -> Result<()> {
     };
     let rollout = async {
         let outcome = async {
-            let third = world.start_server().await?;
+            let third = start().await?;
             first.stop().await?;
-            let fourth = world.start_server().await?;
+            let fourth = start().await?;
             second.stop().await?;
             anyhow::Ok((third, fourth))
         }
@@ -133,6 +137,6 @@ pub(super) async fn rolling_restart(world: &World) -> Result<()> {
     let made: usize = made.into_iter().sum();
     let missed = missed.into_inner();
     ensure!(missed.is_empty(), "{} of {made} pods: {missed:?}", missed.len());
-    ensure!(made >= 10 * WORKERS, "only {made} pods were made meanwhile: this says nothing");
+    ensure!(made >= 5 * WORKERS, "only {made} pods were made meanwhile: this says nothing");
     Ok(())
 }

@@ -23,7 +23,10 @@ use hpa::{
     convert as hpa_convert, facts as hpa_facts, intent as hpa_intent, life as hpa_life, native as hpa_native,
     restore as hpa_restore, shim as hpa_shim,
 };
-use install::{certificates as install_certificates, helm as install_helm, overlays as install_overlays};
+use install::{
+    certificates as install_certificates, definitions as install_definitions, helm as install_helm,
+    overlays as install_overlays,
+};
 use placement::{
     balance as placement_balance, load as placement_load, outage as placement_outage,
     refusals as placement_refusals, spread as placement_spread, told as placement_told,
@@ -98,6 +101,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         availability: server_gone, certificate_replaced_twice, certificate_of_our_own_making,
             rolling_restart;
         install_helm: defaults, second_release, upgrade;
+        install_definitions: of_another_version;
         install_certificates: rotation, replicas, right_taken_away;
         install_helm: uninstall;
         install_overlays: self_managed, cert_manager, ha, fail_closed, quota, hpa_shim, placement;

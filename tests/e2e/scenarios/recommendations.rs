@@ -226,8 +226,7 @@ pub(super) async fn rollout_adds_nothing(world: &World) -> Result<()> {
     let server = world.start_recommender(&usage.section()).await?;
     let samples = |rec: &Value| rec["status"]["containers"][0]["samples"].as_u64().unwrap_or(0);
     recommended(world, &namespace, ("Deployment", "web"), |rec| targets(rec, TARGETS.0, TARGETS.1)).await?;
-    let aggregates =
-        async || anyhow::Ok(server.metric("plimsoll_recommender_aggregates", &[]).await?.to_string());
+    let aggregates = async || server.metric("plimsoll_recommender_aggregates", &[]).await;
     let before = aggregates().await?;
     let old = running_pods(world, &namespace, "web", 1).await?[0]["metadata"]["name"].clone();
     let change = json!({"spec": {"template": {"metadata": {"annotations": {"e2e": "again"}}}}});
@@ -242,7 +241,9 @@ pub(super) async fn rollout_adds_nothing(world: &World) -> Result<()> {
     let rec =
         recommended(world, &namespace, ("Deployment", "web"), |rec| targets(rec, "1017m", TARGETS.1)).await?;
     ensure!(samples(&rec) > 1, "samples were lost: {}", rec["status"]);
-    check_eq!(aggregates().await?, before, "aggregates");
+    // Those of a scenario that is over may go meanwhile.
+    let after = aggregates().await?;
+    ensure!(after <= before, "{after} aggregates, {before} before");
     check_eq!(recommendations(world, &namespace).await?.len(), 1, "recommendations");
     server.stop().await
 }

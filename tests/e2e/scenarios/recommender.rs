@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::recommendations::{TARGETS, USED, dynamic, workload};
+use crate::harness::net::http_get;
 use crate::harness::prometheus::Past;
 use crate::harness::server::Server;
 use crate::harness::usage::{
@@ -145,8 +146,13 @@ pub(super) async fn shards(world: &World) -> Result<()> {
         recommended(world, namespace, ("Deployment", "web"), |rec| targets(rec, TARGETS.0, TARGETS.1))
             .await?;
     }
-    let led = first.metric("plimsoll_leader", &LEADER).await? + second.metric("plimsoll_leader", &[]).await?;
-    check_eq!(led.to_string(), "2", "shards that are led");
+    until("two shards to be led", async || {
+        let led = first.metric("plimsoll_leader", &LEADER).await?
+            + second.metric("plimsoll_leader", &LEADER).await?;
+        check_eq!(led.to_string(), "2", "shards that are led");
+        Ok(Some(()))
+    })
+    .await?;
     first.stop().await?;
     second.stop().await
 }
@@ -205,6 +211,17 @@ pub(super) async fn history(world: &World) -> Result<()> {
     let age = now - first.parse::<Timestamp>()?.as_second();
     ensure!((2 * 86_400..4 * 86_400).contains(&age), "the first sample is {age} s old");
     ensure!(samples(&rec) > 2 * 288, "{} samples of three days", samples(&rec));
+    // So does the page of the workload, of which nobody has looked at anything yet.
+    let path = format!("/workloads/{namespace}/StatefulSet/web");
+    until("the page to show the last day", async || {
+        let (code, page) = http_get(server.api, &path).await?;
+        ensure!(code == 200, "{code}: {page}");
+        for words in ["is what Prometheus says", "cores requested before", "0.25 used"] {
+            ensure!(page.contains(words), "{words:?} is not in {page}");
+        }
+        Ok(Some(()))
+    })
+    .await?;
     server.stop().await
 }
 

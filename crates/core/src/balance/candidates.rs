@@ -144,7 +144,10 @@ impl<'a> Search<'_, 'a> {
         if let Some(unsettled) = siblings.beside(pod) {
             return Some(Spared::Unsettled(unsettled));
         }
-        self.cooldowns.get(shape.workload.to_string().as_str()).map(|pause| Spared::Cooldown(*pause))
+        if let Some(pause) = self.cooldowns.get(shape.workload.to_string().as_str()) {
+            return Some(Spared::Cooldown(*pause));
+        }
+        self.input.quota?.shortage(pod.namespace(), &shape.requests).map(Spared::Quota)
     }
 
     /// Where a pod could go.

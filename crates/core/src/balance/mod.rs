@@ -18,6 +18,7 @@ mod constraints;
 mod fit;
 mod node;
 mod pod_uses;
+mod quota;
 mod round;
 mod selector;
 mod settings;
@@ -32,6 +33,7 @@ pub use self::candidates::claims_of;
 pub use self::claims::{Claim, Claims};
 pub use self::node::BalanceNode;
 pub use self::pod_uses::PodUses;
+pub use self::quota::{QuotaRoom, Shortage};
 pub use self::round::{Move, NodeView, PodName, Round, Stuck, Verdict};
 pub use self::settings::BalanceSettings;
 pub use self::spared::{Misfit, Pause, Spared, Unsettled};
@@ -62,6 +64,8 @@ pub struct Input<'a> {
     pub usage: &'a dyn Fn(&PlacedPod) -> Option<Figures>,
     /// What is known of claims.
     pub claims: &'a Claims,
+    /// What the quota tree has room for. `None`: nobody knows, or there is no tree.
+    pub quota: Option<&'a QuotaRoom<'a>>,
     /// By which windows and metrics nodes are busy.
     pub load: &'a LoadSettings,
     /// What an operator decided.

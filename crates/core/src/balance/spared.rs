@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::balance::quota::Shortage;
+
 /// Why a pod of the source is not evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spared {
@@ -42,6 +44,8 @@ pub enum Spared {
     Unsettled(Unsettled),
     /// A pod of its workload was evicted lately.
     Cooldown(Pause),
+    /// The quota tree would refuse its replacement.
+    Quota(Shortage),
     /// Nobody knows what it uses.
     UsageUnknown,
     /// It uses next to nothing: the node would stay as it is.
@@ -112,7 +116,7 @@ pub enum Misfit {
 
 impl Spared {
     /// Every name of a reason.
-    pub const NAMES: [&'static str; 22] = [
+    pub const NAMES: [&'static str; 23] = [
         "not_controlled",
         "daemon_set",
         "mirror",
@@ -128,6 +132,7 @@ impl Spared {
         "few_replicas",
         "unsettled",
         "cooldown",
+        "quota",
         "usage_unknown",
         "uses_nothing",
         "bound_to_node",
@@ -155,6 +160,7 @@ impl Spared {
             Self::FewReplicas { .. } => "few_replicas",
             Self::Unsettled(_) => "unsettled",
             Self::Cooldown(_) => "cooldown",
+            Self::Quota(_) => "quota",
             Self::UsageUnknown => "usage_unknown",
             Self::UsesNothing => "uses_nothing",
             Self::BoundToNode => "bound_to_node",
@@ -200,6 +206,7 @@ impl fmt::Display for Spared {
                 f,
                 "a pod of its workload was evicted lately, and {returns} came back to the node that they had left; {left} s must pass yet"
             ),
+            Self::Quota(shortage) => shortage.fmt(f),
             Self::UsageUnknown => f.write_str("it is not known what it uses"),
             Self::UsesNothing => f.write_str("it uses so little that the node would stay as busy as it is"),
             Self::BoundToNode => f.write_str("its node selector or required affinity allows no other node"),

@@ -9,6 +9,7 @@
 //! Sources: "Workload-specific weights for container clouds" (Network Telecom, June 2019) and "Intelligent scheduling of
 //! service instances on cloud-native container platforms"; `docs/placement.md` restates both.
 
+mod answered;
 mod crane;
 mod estimate;
 pub mod extender;
@@ -28,6 +29,7 @@ mod score;
 mod settings;
 mod weights;
 
+pub use answered::{Answered, Expected};
 pub use crane::{CraneValues, CraneWritten, crane_annotations, crane_is_due, crane_values};
 pub use estimate::{Figures, estimate, units};
 pub use load::{LoadSnapshot, NodeLoad, Totals};

@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::placement::answered::Answered;
 use crate::placement::estimate::Figures;
-use crate::placement::pod::PlacedPod;
 use crate::placement::pod::WorkloadKey;
+use crate::placement::pod::{Incoming, PlacedPod};
 use crate::placement::settings::LoadSettings;
 
 const SECOND: i64 = 1_000_000_000;
@@ -22,6 +23,8 @@ pub struct Placed {
     by_workload: HashMap<WorkloadKey, Arc<Replicas>>,
     /// Those that wait for a node, by the time of their creation.
     pending: BTreeSet<(i64, Arc<str>, Arc<str>)>,
+    /// Those that are to be bound, and were not seen so yet.
+    answered: Arc<Answered>,
 }
 
 /// The pods of a namespace.
@@ -155,6 +158,9 @@ impl Placed {
 
     /// Adds a pod, or replaces what was known of it.
     pub fn put(&mut self, pod: PlacedPod) {
+        if !is_open(&pod) {
+            self.forget_answer(&pod.uid);
+        }
         let (namespace, name) = (Arc::clone(pod.namespace()), Arc::clone(&pod.name));
         let known = self.by_name.get(&namespace).and_then(|pods| pods.get(&name));
         if known.is_some_and(|known| **known == pod) {
@@ -168,9 +174,41 @@ impl Placed {
 
     /// Forgets a pod; one of another uid by that name stays.
     pub fn remove(&mut self, namespace: &str, name: &str, uid: &str) {
-        let known = self.pod(namespace, name);
-        if known.is_some_and(|known| uid.is_empty() || known.uid.as_ref() == uid) {
+        let known = self.pod(namespace, name).map(|known| Arc::clone(&known.uid));
+        self.forget_answer(if uid.is_empty() { known.as_deref().unwrap_or_default() } else { uid });
+        if known.is_some_and(|known| uid.is_empty() || known.as_ref() == uid) {
             self.take(namespace, name);
+        }
+    }
+
+    /// Notes that a scheduler was told `node` for a pod, at `now`; see [`Answered`]. A pod that is bound, or about to go,
+    /// is not expected anywhere.
+    pub fn note_answer(&mut self, pod: &Incoming, node: &str, now: i64) {
+        let known = self.pod(&pod.shape.workload.namespace, &pod.name);
+        if known.is_none_or(|known| known.uid != pod.uid || is_open(known)) {
+            Arc::make_mut(&mut self.answered).note(pod, node, now);
+        }
+    }
+
+    /// Takes over what was answered before the pods were listed anew. A pod that neither the list has nor was known before
+    /// stays expected: the list may be older than it.
+    pub fn keep_answers(&mut self, before: &Self) {
+        let mut answered = Answered::clone(&before.answered);
+        answered.retain(|namespace, name, uid| {
+            let of = |table: &Self| table.pod(namespace, name).filter(|pod| pod.uid.as_ref() == uid).cloned();
+            of(self).map_or_else(|| of(before).is_none(), |pod| is_open(&pod))
+        });
+        self.answered = Arc::new(answered);
+    }
+
+    /// What schedulers were told, and is not seen yet.
+    pub fn answered(&self) -> &Answered {
+        &self.answered
+    }
+
+    fn forget_answer(&mut self, uid: &str) {
+        if self.answered.is_of(uid) {
+            Arc::make_mut(&mut self.answered).forget(uid);
         }
     }
 
@@ -271,6 +309,11 @@ impl Placed {
     pub fn ready(&self, workload: &WorkloadKey) -> u32 {
         self.by_workload.get(workload).map_or(0, |replicas| replicas.ready)
     }
+}
+
+/// Whether it may still be bound.
+const fn is_open(pod: &PlacedPod) -> bool {
+    pod.node.is_none() && !pod.terminating && !pod.terminal
 }
 
 /// Whether it waits for a node, and for nothing else.

@@ -49,8 +49,11 @@ pub struct NodeReport {
     pub load: BTreeMap<String, BTreeMap<String, f64>>,
     /// The score for a pod that asks for nothing and of which nothing is known, 0 to 100.
     pub score: f64,
-    /// Pods that were bound to it lately.
+    /// Pods that were bound to it lately, with those that are expected.
     pub bindings: u32,
+    /// Those of them for which this replica named the node to a scheduler, and that are not seen bound yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub expected: u32,
     /// What they cost, of the score.
     pub penalty: f64,
     /// Pods on it that have not finished.
@@ -83,6 +86,7 @@ impl NodesReport {
                 .collect();
             report.score = scored.score;
             report.bindings = scored.bindings;
+            report.expected = scored.expected;
             report.penalty = scored.penalty;
             report
         });
@@ -124,6 +128,11 @@ impl NodeReport {
         }
         report
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives it so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn time(nanos: i64) -> String {

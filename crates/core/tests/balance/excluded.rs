@@ -278,6 +278,7 @@ fn every_reason_has_a_name_and_words() {
         Spared::FewReplicas { ready: 1, min: 1 },
         Spared::Unsettled(Unsettled { pending: 1, not_ready: 0, terminating: 2 }),
         Spared::Cooldown(Pause { left: 1, returns: 0 }),
+        Spared::Quota(plimsoll_core::balance::Shortage::Unknown),
         Spared::UsageUnknown,
         Spared::UsesNothing,
         Spared::BoundToNode,

@@ -12,6 +12,7 @@
 
 mod excluded;
 mod fitting;
+mod quota;
 mod returns;
 mod rounds;
 mod simulated;

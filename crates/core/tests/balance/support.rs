@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll_core::balance::{BalanceNode, BalanceSettings, Claims, Input, Round, State, plan};
+use plimsoll_core::balance::{BalanceNode, BalanceSettings, Claims, Input, QuotaRoom, Round, State, plan};
 use plimsoll_core::objects::{Objects, read_manifest};
 use plimsoll_core::placement::{
     ByMetric, Figures, LearntWeights, LoadSnapshot, Metric, NodeLoad, Placed, PlacedPod, Settings, View,
     Window,
 };
+use plimsoll_core::quota::Tree;
+use plimsoll_core::quota::ledger::Ledger;
 use serde_json::{Value, json};
 
 /// A time at which everything in these tests happens: seconds since 1970.
@@ -23,6 +25,7 @@ pub(crate) struct World {
     /// By pod name: cores and bytes.
     pub(crate) uses: HashMap<String, Figures>,
     pub(crate) claims: Claims,
+    pub(crate) quota: Option<(Tree, Ledger)>,
     pub(crate) settings: Settings,
     pub(crate) balance: BalanceSettings,
     /// Seconds since 1970; 0: never.
@@ -46,6 +49,7 @@ impl World {
             pods: Vec::new(),
             uses: HashMap::new(),
             claims: Claims::default(),
+            quota: None,
             settings,
             balance: BalanceSettings::default(),
             node_lost: 0,
@@ -140,6 +144,7 @@ impl World {
                 pods: placed,
                 usage: &|pod| self.uses.get(pod.name.as_ref()).copied(),
                 claims: &self.claims,
+                quota: self.quota.as_ref().map(|(tree, ledger)| QuotaRoom::new(tree, ledger)).as_ref(),
                 load: &self.settings.load,
                 settings: &self.balance,
                 now: self.now * SECOND,

@@ -11,6 +11,7 @@
     reason = "a table is long; a test that fails this way says where"
 )]
 
+mod answered;
 mod estimates;
 mod hot_spots;
 mod load;

@@ -1,7 +1,6 @@
 //! What a cluster holds: the authority in the Secret, and whom each of our webhooks is told to trust.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,9 +12,9 @@ use crate::certificates::bundles::{Bundles, Service};
 use crate::certificates::plan::{BundleState, same};
 use crate::certificates::secret::{Authorities, Content, read};
 use crate::certificates::store::{SecretStore, StoreError};
+use crate::cli::access::connect;
 use crate::cli::serve::certificates::targets;
-use crate::cli::{CliError, table};
-use crate::cluster;
+use crate::cli::{CliError, Context, table};
 use crate::config::Config;
 
 #[derive(Debug, Serialize)]
@@ -56,10 +55,7 @@ struct Trust {
 
 /// Asks the cluster.
 pub(super) async fn report(args: &Args, config: &Config, name: &str) -> Result<Report, CliError> {
-    let kubeconfig = args.kubeconfig.as_deref().or(config.cluster.kubeconfig.as_deref());
-    let context = args.context.as_deref().or(config.cluster.context.as_deref());
-    let client =
-        cluster::connect(kubeconfig, context).await.map_err(|error| CliError::Usage(error.to_string()))?;
+    let client = connect(args.kubeconfig.as_deref(), args.context.as_deref(), config).await?;
     let (own, namespace) = (&config.tls.self_managed, &config.admission.own_namespace);
     let store = SecretStore::new(client.clone(), namespace.clone(), own.secret.clone());
     let service = Service { namespace: namespace.clone(), name: own.service.clone() };
@@ -193,19 +189,19 @@ impl Report {
         self.bundles.push(Trust { object: at.to_owned(), trusts, agrees });
     }
 
-    pub(super) fn write_table(&self, out: &mut dyn Write) -> Result<(), CliError> {
+    pub(super) fn write_table(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let short = |fingerprint: &str| fingerprint.get(..12).unwrap_or_default().to_owned();
-        writeln!(out, "Secret {}", self.secret)?;
+        ctx.line(&format!("Secret {}", self.secret))?;
         if !self.authorities.is_empty() {
             let mut rows = table(["AUTHORITY", "SUBJECT", "FINGERPRINT", "NOT AFTER"]);
             for one in &self.authorities {
                 let Authority { role, subject, fingerprint, not_after, .. } = one;
                 rows.add_row([*role, subject, &short(fingerprint), not_after]);
             }
-            writeln!(out, "{}", rows.trim_fmt())?;
+            ctx.write_table(&mut rows)?;
         }
         if let Some(rotation) = self.rotation {
-            writeln!(out, "{rotation}")?;
+            ctx.line(rotation)?;
         }
         if !self.bundles.is_empty() {
             let mut rows = table(["OBJECT", "TRUSTS", "AGREES"]);
@@ -214,14 +210,15 @@ impl Report {
                 let trusts = if trusts.is_empty() { "-".to_owned() } else { trusts.join(", ") };
                 rows.add_row([one.object.clone(), trusts, if one.agrees { "yes" } else { "no" }.to_owned()]);
             }
-            writeln!(out, "\n{}", rows.trim_fmt())?;
+            writeln!(ctx.out)?;
+            ctx.write_table(&mut rows)?;
         }
         if let Some(served) = &self.served {
-            writeln!(out)?;
-            served.write_table(out)?;
+            writeln!(ctx.out)?;
+            served.write_table(ctx)?;
         }
         for problem in &self.problems {
-            writeln!(out, "problem: {problem}")?;
+            ctx.line(&format!("problem: {problem}"))?;
         }
         Ok(())
     }

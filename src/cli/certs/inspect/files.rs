@@ -1,6 +1,5 @@
 //! What certificate files hold.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::served::Served;
 use crate::certificates::authority::Root;
-use crate::cli::{CliError, table};
+use crate::cli::{CliError, Context, table};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -145,7 +144,7 @@ impl Report {
     }
 }
 
-pub(super) fn write_table(report: &Report, out: &mut dyn Write) -> Result<(), CliError> {
+pub(super) fn write_table(report: &Report, ctx: &mut Context<'_>) -> Result<(), CliError> {
     if !report.certificates.is_empty() {
         let mut rows = table(["FILE", "SUBJECT", "NAMES", "SERIAL", "NOT AFTER", "STATE", "KEY"]);
         for certificate in &report.certificates {
@@ -159,20 +158,19 @@ pub(super) fn write_table(report: &Report, out: &mut dyn Write) -> Result<(), Cl
                 certificate.key.clone().unwrap_or_else(|| "-".to_owned()),
             ]);
         }
-        writeln!(out, "{}", rows.trim_fmt())?;
+        ctx.write_table(&mut rows)?;
     }
     for certificate in report.certificates.iter().filter(|one| one.trusted == Some(false)) {
-        writeln!(
-            out,
+        ctx.line(&format!(
             "{}: {} does not lead to any of the authorities",
             certificate.file, certificate.subject
-        )?;
+        ))?;
     }
     for key in report.keys.iter().filter(|key| !key.matches) {
-        writeln!(out, "{}: this key belongs to none of the certificates", key.file)?;
+        ctx.line(&format!("{}: this key belongs to none of the certificates", key.file))?;
     }
     if let Some(served) = &report.served {
-        served.write_table(out)?;
+        served.write_table(ctx)?;
     }
     Ok(())
 }

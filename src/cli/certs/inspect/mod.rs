@@ -56,17 +56,7 @@ pub(super) struct Args {
 
     /// Form of the answer
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// Tables
-    Table,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
+    output: output::Form,
 }
 
 fn address(text: &str) -> Result<String, String> {
@@ -85,9 +75,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let files: Vec<PathBuf> = args.files.iter().chain(&args.certificates).cloned().collect();
     let is_well = if files.is_empty() && args.authorities.is_empty() {
         let report = ctx.runtime()?.block_on(cluster::report(args, &config, &name))?;
-        match args.output {
-            Form::Table => report.write_table(ctx.out)?,
-            form => output::print(&report, form == Form::Yaml, ctx)?,
+        match args.output.written() {
+            None => report.write_table(ctx)?,
+            Some(form) => output::print(&report, form, ctx)?,
         }
         report.problems.is_empty()
     } else {
@@ -101,9 +91,9 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
             let roots = files::roots(&args.authorities)?;
             report.served = Some(ctx.runtime()?.block_on(served::look(address, &name, &roots)));
         }
-        match args.output {
-            Form::Table => files::write_table(&report, ctx.out)?,
-            form => output::print(&report, form == Form::Yaml, ctx)?,
+        match args.output.written() {
+            None => files::write_table(&report, ctx)?,
+            Some(form) => output::print(&report, form, ctx)?,
         }
         report.is_well()
     };

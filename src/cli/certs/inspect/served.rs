@@ -1,6 +1,5 @@
 //! What a server serves, and whether those who call it would trust it.
 
-use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::certificates::authority::Root;
-use crate::cli::{CliError, table};
+use crate::cli::{CliError, Context, table};
 
 /// How long a server may take to show its certificate.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,15 +35,15 @@ pub(in crate::cli::certs) struct Served {
 }
 
 impl Served {
-    pub(super) fn write_table(&self, out: &mut dyn Write) -> Result<(), CliError> {
+    pub(super) fn write_table(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let mut rows = table(["SERVED AT", "NAME", "FINGERPRINT", "NOT AFTER", "TRUSTED"]);
         let short = self.fingerprint.get(..12).unwrap_or("-");
         let trusted = if self.problem.is_none() { "yes" } else { "no" };
         let not_after = if self.not_after.is_empty() { "-" } else { &self.not_after };
         rows.add_row([&self.address, &self.name, short, not_after, trusted]);
-        writeln!(out, "{}", rows.trim_fmt())?;
+        ctx.write_table(&mut rows)?;
         if let Some(problem) = &self.problem {
-            writeln!(out, "{}: {problem}", self.address)?;
+            ctx.line(&format!("{}: {problem}", self.address))?;
         }
         Ok(())
     }

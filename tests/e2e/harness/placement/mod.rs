@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(crate) use self::follow::{USES, requests};
 pub(crate) use self::pods::names;
 use super::install::{self, Endpoint, SERVER_NAME};
-use super::net::lasting_port;
+use super::net::free_ports;
 use super::scheduler::{Caller, Scheduler};
 use super::server::Server;
 use super::world::SCENARIO;
@@ -76,7 +76,7 @@ pub(crate) async fn with_nodes<'w>(
     // A second scheduler is nothing for a cluster of somebody else.
     world.scheduler_setup()?;
     let dir = world.folder(&format!("placement-{name}"))?;
-    let port = lasting_port()?;
+    let [port] = free_ports()?;
     let ca = dir.join("ca.crt");
     std::fs::write(&ca, world.authority.pem())?;
     let client = world.authority.issue("kube-scheduler", None, &[])?;
@@ -227,7 +227,12 @@ impl Placement<'_> {
         let whole: Vec<&str> =
             ["manifests", "scheduler"].into_iter().chain(own).chain(flags.iter().copied()).collect();
         let text = self.world.cluster.kubectl.plimsoll(&whole)?;
-        serde_saphyr::from_str(&text).with_context(|| text)
+        let mut configuration: Value = serde_saphyr::from_str(&text).with_context(|| text)?;
+        for extender in configuration["extenders"].as_array_mut().into_iter().flatten() {
+            // A scheduler passes over who is slower, and then pods are where nobody expects them.
+            extender["httpTimeout"] = "5s".into();
+        }
+        Ok(configuration)
     }
 
     /// Starts the scheduler, or starts it anew with another configuration.

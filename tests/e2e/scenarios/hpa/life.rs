@@ -69,9 +69,12 @@ fn explained(world: &World, namespace: &str) -> Result<()> {
         world.cluster.kubectl.plimsoll(&["hpa", "explain", WEB, "--namespace", namespace, "--output", form])
     };
     let answer: Value = serde_json::from_str(&explain("json")?)?;
-    for (view, want) in [("now", PODS), ("untouched", 2 * PODS), ("meant", PODS)] {
+    for (view, want) in [("now", PODS), ("meant", PODS)] {
         check_eq!(answer[view]["replicas"], json!(want), "replicas {view}: {answer:#}");
     }
+    // Exactly twice as much: a thousandth of a core more in what was measured is a pod more.
+    let untouched = answer["untouched"]["replicas"].as_u64().unwrap_or_default();
+    ensure!((19..=21).contains(&untouched), "replicas without us: {answer:#}");
     let text = explain("table")?;
     ensure!(text.contains("untouched") && text.contains("800m"), "{text}");
     Ok(())

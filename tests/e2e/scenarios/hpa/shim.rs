@@ -208,12 +208,16 @@ pub(in crate::scenarios) async fn life(world: &World) -> Result<()> {
         let current = &stored["status"]["currentMetrics"][0]["resource"]["current"];
         near(&current["averageValue"], 400).context("what the controller is told")?;
 
-        let top =
-            world.cluster.kubectl.run(["top", "pods", "--no-headers", "--namespace", &namespace], None)?;
-        check_eq!(top.lines().count(), PODS, "lines of kubectl top: {top}");
-        for line in top.lines() {
-            near(&line.split_whitespace().nth(1).unwrap_or_default().into(), 800).context("kubectl top")?;
-        }
+        until("kubectl top to show all pods", async || {
+            let args = ["top", "pods", "--no-headers", "--namespace", &namespace];
+            let top = world.cluster.kubectl.run(args, None)?;
+            check_eq!(top.lines().count(), PODS, "lines of kubectl top: {top}");
+            for line in top.lines() {
+                near(&line.split_whitespace().nth(1).unwrap_or_default().into(), 800)?;
+            }
+            Ok(Some(()))
+        })
+        .await?;
         callers(world, installed, &namespace).await?;
 
         // With what serves it there, a namespace goes as ever.

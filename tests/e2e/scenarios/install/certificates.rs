@@ -16,18 +16,18 @@ use crate::harness::server::metric;
 use crate::harness::wait::until_within;
 use crate::harness::{World, until};
 
-/// As fast as the checks allow, and as many replicas as it takes to tell them apart.
+/// As fast as a machine can follow that others keep busy, and as many replicas as it takes to tell them apart.
 const FAST: [&str; 6] = [
     "replicas=3",
-    "config.tls.selfManaged.authorityLifetime=5m",
-    "config.tls.selfManaged.certificateLifetime=12s",
-    "config.tls.selfManaged.publishFor=2s",
+    "config.tls.selfManaged.authorityLifetime=1h",
+    "config.tls.selfManaged.certificateLifetime=20s",
+    "config.tls.selfManaged.publishFor=4s",
     "config.tls.selfManaged.pollInterval=1s",
     "config.server.drainDelay=2s",
 ];
 
 /// How long a rotation may take: it is published, waited for, and the last certificate of before must end.
-const ROTATION: std::time::Duration = std::time::Duration::from_secs(90);
+const ROTATION: std::time::Duration = std::time::Duration::from_secs(240);
 
 fn secret() -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "plimsoll-ca", "namespace": NAMESPACE}})
@@ -73,18 +73,20 @@ async fn rotated(playground: &Playground, why: &str) -> Result<String> {
 
 /// A call that fails is a pod that fails, while this runs.
 async fn failing_closed<T>(playground: &Playground, act: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
-    let policy = async |policy: &str| {
+    // With time enough: a call that is slow is none that fails.
+    let policy = async |policy: &str, seconds: u32| {
         let patch = json!([
             {"op": "test", "path": "/webhooks/0/name", "value": "pods.plimsoll.dev"},
             {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": policy},
+            {"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": seconds},
         ]);
         let patch = patch.to_string();
         let args = ["patch", "mutatingwebhookconfiguration", "plimsoll", "--type=json", "--patch", &patch];
         playground.kubectl(&args).await.map(drop)
     };
-    policy("Fail").await?;
+    policy("Fail", 10).await?;
     let outcome = act().await;
-    policy("Ignore").await?;
+    policy("Ignore", 3).await?;
     outcome
 }
 
@@ -122,7 +124,7 @@ pub(in crate::scenarios) async fn rotation(world: &World) -> Result<()> {
             Ok(third)
         }
         .await;
-        let made = creates.stop(200).await;
+        let made = creates.stop(40).await;
         let third = outcome?;
         println!("    {} pods meanwhile", made?);
         Ok::<_, anyhow::Error>(third)
@@ -148,7 +150,7 @@ pub(in crate::scenarios) async fn rotation(world: &World) -> Result<()> {
     failing_closed(playground, async || {
         let creates = Creates::start(playground, "shop");
         let outcome = rotated(playground, "three").await;
-        let made = creates.stop(50).await;
+        let made = creates.stop(10).await;
         ensure!(outcome? != last, "the authority is still the same");
         println!("    {} pods while another leader went on", made?);
         Ok(())
@@ -212,7 +214,7 @@ pub(in crate::scenarios) async fn replicas(world: &World) -> Result<()> {
         own(4).await.context("with one that started later")
     }
     .await;
-    let made = creates.stop(100).await;
+    let made = creates.stop(20).await;
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} pods meanwhile", made?);
     Ok(())
@@ -222,7 +224,8 @@ pub(in crate::scenarios) async fn replicas(world: &World) -> Result<()> {
 /// and when the right is there again, so does the rotation.
 pub(in crate::scenarios) async fn right_taken_away(world: &World) -> Result<()> {
     let playground = world.playground().await?;
-    playground.release(&FAST).await?;
+    // There is no usage here, which is told as well.
+    playground.release(&[&FAST[..], &["recommender.enabled=false"]].concat()).await?;
     playground.halved("shop").await?;
     playground.lowers("shop", "500m").await?;
     let verbs = async |verbs: &[&str]| {
@@ -238,12 +241,21 @@ pub(in crate::scenarios) async fn right_taken_away(world: &World) -> Result<()> 
         let pod =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": leading, "namespace": NAMESPACE}});
         let pod = playground.cluster.get(&pod).await?;
+        let part = "certificate-authority";
+        let look = async || playground.status(Some(playground.pods.reach(&pod, 8082)?)).await;
         until("the leader to say what it lacks", async || {
             let said = playground.pods.said(&leading, &["patch on mutatingwebhookconfigurations"])?;
             ensure!(!said.is_empty(), "{}", playground.pods.last_words());
             let labels = ["reason=\"certificate_authority\""];
             let degraded = metric(playground.pods.reach(&pod, 8081)?, "plimsoll_degraded", &labels).await?;
             ensure!(degraded > 0.0, "the metric says {degraded}");
+            let status = look().await?;
+            let (state, problems) = status.part(part)?;
+            ensure!(
+                state == "Degraded" && problems.contains("patch on mutatingwebhookconfigurations"),
+                "status says {status}"
+            );
+            ensure!(status.state() == "Degraded", "status says all is {}", status.state());
             Ok(Some(()))
         })
         .await?;
@@ -252,10 +264,15 @@ pub(in crate::scenarios) async fn right_taken_away(world: &World) -> Result<()> 
         let labels = ["reason=\"certificate_authority\""];
         let degraded = metric(playground.pods.reach(&pod, 8081)?, "plimsoll_degraded", &labels).await?;
         ensure!(degraded < 0.5, "the metric says {degraded} afterwards");
-        Ok(())
+        until("status to be content", async || {
+            let status = look().await?;
+            ensure!(status.part(part)?.0 == "Healthy" && status.state() == "Healthy", "status says {status}");
+            Ok(Some(()))
+        })
+        .await
     }
     .await;
-    let made = creates.stop(100).await;
+    let made = creates.stop(20).await;
     verbs(&["get", "patch"]).await?;
     outcome?;
     println!("    {} pods meanwhile", made?);

@@ -54,7 +54,7 @@ pub(in crate::scenarios) async fn defaults(world: &World) -> Result<()> {
     playground.release(&["test.namespace=shop"]).await.context("the same again")?;
     playground
         .helm
-        .run(&["test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "60s"])
+        .run(&["test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "180s"])
         .await
         .with_context(|| playground.pods.last_words())?;
     Ok(())
@@ -157,8 +157,8 @@ pub(in crate::scenarios) async fn upgrade(world: &World) -> Result<()> {
         playground.release(&more).await.context("with other values")
     }
     .await;
-    let made = creates.stop(50).await;
-    let made_bound = bound_creates.stop(50).await;
+    let made = creates.stop(10).await;
+    let made_bound = bound_creates.stop(10).await;
     outcome?;
     let (made, made_bound) = (made?, made_bound?);
     println!("    {made} lowered pods meanwhile, and {made_bound} that a quota bounds");
@@ -185,12 +185,11 @@ pub(in crate::scenarios) async fn uninstall(world: &World) -> Result<()> {
     converted(playground, "shop").await?;
     let creates = Creates::unchanged(playground, "leaf");
     let outcome = playground.helm.run(&["uninstall", "plimsoll", "--namespace", NAMESPACE, "--wait"]).await;
-    let made = creates.stop(20).await;
+    let made = creates.stop(5).await;
     outcome.with_context(|| playground.pods.last_words())?;
     println!("    {} pods were created in a bound namespace meanwhile", made?);
     has_target(playground, "shop", "cpu 80%").await?;
-    let after = playground.cluster.create_dry(&gated_pod("shop", "after", &[app()])).await?;
-    check_eq!(cpu(&after, "app")?, "1", "cpu");
+    playground.lowers("shop", "1").await.context("afterwards")?;
     nothing_left(playground).await
 }
 

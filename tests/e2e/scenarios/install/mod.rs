@@ -1,6 +1,7 @@
 //! Installed as people install it, on a control plane for that alone: see [`crate::harness::playground`].
 
 pub(super) mod certificates;
+pub(super) mod definitions;
 pub(super) mod helm;
 pub(super) mod overlays;
 

@@ -163,20 +163,25 @@ pub(in super::super) async fn the_right_pod(world: &World) -> Result<()> {
             now.insert("right".into(), before["right"].clone());
             check_eq!(now, before, "who is on the hot node, but for the pods that may go");
             check_eq!(evictions(placement).await?.to_string(), "2", "evictions");
-            let told = last_round(placement).await?;
-            for (object, _, word) in &all {
-                let app = object["metadata"]["name"].as_str().unwrap_or_default();
-                if !word.is_empty() {
-                    reason(&told, &before[app][0], word)?;
+            // A round may be one without figures.
+            until("the reasons of a round", async || {
+                let told = last_round(placement).await?;
+                for (object, _, word) in &all {
+                    let app = object["metadata"]["name"].as_str().unwrap_or_default();
+                    if !word.is_empty() {
+                        reason(&told, &before[app][0], word)?;
+                    }
                 }
-            }
-            let candidates = told["candidates"].as_array().into_iter().flatten();
-            let outcomes: Vec<_> = candidates.map(|one| (&one["workload"], &one["outcome"])).collect();
-            // What a budget forbids for one it forbids for the other, who is not tried.
-            let (guarded, refused, later) = (json!("Deployment/guarded"), json!("refused"), json!("later"));
-            let expected = [(&guarded, &refused), (&guarded, &later)];
-            ensure!(outcomes == expected, "who may go, but for a budget: {outcomes:?}");
-            Ok(())
+                let candidates = told["candidates"].as_array().into_iter().flatten();
+                let outcomes: Vec<_> = candidates.map(|one| (&one["workload"], &one["outcome"])).collect();
+                // What a budget forbids for one it forbids for the other, who is not tried.
+                let (guarded, refused, later) =
+                    (json!("Deployment/guarded"), json!("refused"), json!("later"));
+                let expected = [(&guarded, &refused), (&guarded, &later)];
+                ensure!(outcomes == expected, "who may go, but for a budget: {outcomes:?}");
+                Ok(Some(()))
+            })
+            .await
         })
         .await
     })
@@ -302,7 +307,7 @@ pub(in super::super) async fn only_told(world: &World) -> Result<()> {
 
 /// A node fails while another one is hot: nobody is evicted, and bindings count for longer.
 pub(in super::super) async fn node_lost(world: &World) -> Result<()> {
-    hot(world, "lost", &json!({"rounds": 8}), async |placement, _| {
+    hot(world, "lost", &json!({"rounds": 20}), async |placement, _| {
         rounds(placement, 2.0).await?;
         let before = names(&placement.pods("app=web").await?);
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": placement.node("n5")}});
@@ -313,7 +318,8 @@ pub(in super::super) async fn node_lost(world: &World) -> Result<()> {
             Ok(Some(()))
         })
         .await?;
-        rounds(placement, 10.0).await?;
+        // More than it takes to evict anybody.
+        rounds(placement, 24.0).await?;
         check_eq!(names(&placement.pods("app=web").await?), before, "the pods");
         check_eq!(evictions(placement).await?.to_string(), "0", "evictions");
         let flood = placement.ask("/api/v1/nodes").await?["flood"].clone();
@@ -339,11 +345,13 @@ pub(in super::super) async fn leader_dies(world: &World) -> Result<()> {
         .await?;
         rounds(placement, 5.0).await?;
         check_eq!(names(&placement.pods("app=web").await?), before, "the pods");
-        let told = last_round(placement).await?;
-        for pod in &on(placement, "n1").await?["web"] {
-            reason(&told, pod, "cooldown")?;
-        }
-        Ok(())
+        let there = on(placement, "n1").await?;
+        until("the reason why they stay", async || {
+            let told = last_round(placement).await?;
+            there["web"].iter().try_for_each(|pod| reason(&told, pod, "cooldown"))?;
+            Ok(Some(()))
+        })
+        .await
     })
     .await
 }

@@ -56,10 +56,13 @@ pub(in super::super) async fn flood(world: &World) -> Result<()> {
         .await?;
         placement.schedule_by(&placement.configuration(&[])?)?;
         let placed = placement.placed("flood=yes", PODS).await?;
-        // By load alone the idle node would get nearly all. Not a third each: the scheduler binds faster than a watch tells of
-        // it, so that some pods in a row go to the node that had least.
-        let idle = placed.get("n1").copied().unwrap_or_default();
-        ensure!(placed.len() == 3 && idle <= PODS * 3 / 4, "placed {placed:?}");
+        // By load alone the idle node would get nearly all. Not a third each: of nodes that are equally good the scheduler
+        // takes any, and which one it took is known only when the watch tells.
+        let even = PODS / 3;
+        ensure!(
+            placed.len() == 3 && placed.values().all(|pods| (even / 2..=even * 3 / 2).contains(pods)),
+            "placed {placed:?}"
+        );
         until("the flood to be over", async || {
             Ok(placement.ask("/api/v1/nodes").await?["flood"].is_null().then_some(()))
         })
@@ -76,6 +79,7 @@ pub(in super::super) async fn replicas(world: &World) -> Result<()> {
         for (node, share) in [("n1", 0.1), ("n2", 0.7), ("n3", 0.7), ("n4", 0.7)] {
             gauges.set(&placement.node(node), share, share);
         }
+        let mut counts = Vec::new();
         for (name, penalty) in [("with", 2), ("without", 0)] {
             let mut section = gauges.section();
             section["replicaPenalty"] = penalty.into();
@@ -86,12 +90,11 @@ pub(in super::super) async fn replicas(world: &World) -> Result<()> {
             world.cluster.create(&web).await?;
             let placed = placement.placed(&format!("app={name}"), PODS).await?;
             let idle = placed.get("n1").copied().unwrap_or_default();
-            if penalty > 0 {
-                ensure!(placed.len() == 4 && (5..=10).contains(&idle), "with the penalty: {placed:?}");
-            } else {
-                ensure!(idle > 15, "without the penalty: {placed:?}");
-            }
+            counts.push(idle);
+            ensure!(penalty == 0 || placed.len() == 4, "with the penalty: {placed:?}");
         }
+        // How many exactly is up to how soon a watch tells what was bound.
+        ensure!(counts[0] < counts[1], "on the idle node with and without the penalty: {counts:?}");
         Ok(())
     })
     .await

@@ -21,7 +21,7 @@ const FLOATS: u8 = 2;
 fn extender(more: &Value) -> Value {
     let mut extender = json!({
         "urlPrefix": "", "prioritizeVerb": "prioritize", "filterVerb": "filter", "weight": 2,
-        "enableHTTPS": true, "httpTimeout": "200ms", "nodeCacheCapable": true, "ignorable": true,
+        "enableHTTPS": true, "httpTimeout": "5s", "nodeCacheCapable": true, "ignorable": true,
     });
     json_patch::merge(&mut extender, more);
     extender

@@ -23,7 +23,8 @@ async fn made_anew(quota: &Quota<'_>, before: &Value) -> Result<()> {
 
 /// `kubectl delete` by mistake: what was promised is carried over.
 pub(in crate::scenarios) async fn deleted(world: &World) -> Result<()> {
-    with_quota(world, "deleted", 2, &json!({}), async |quota| {
+    // The promise must outlive all that happens meanwhile.
+    with_quota(world, "deleted", 2, &json!({"reservationAge": "25s"}), async |quota| {
         let namespaces = quota.namespaces(["1", "2", "3", "4"]).await?;
         quota.plant(&tree_t(&namespaces), &namespaces).await?;
         let [first, _, third, _] = namespaces.each_ref().map(String::as_str);
@@ -99,7 +100,7 @@ pub(in crate::scenarios) async fn damaged(world: &World) -> Result<()> {
         world,
         "damaged",
         1,
-        &json!({"webhookTimeout": "2s", "admissionBudget": "1s"}),
+        &json!({"webhookTimeout": "8s", "admissionBudget": "1s"}),
         async |quota| {
             let namespaces = quota.namespaces(["1", "2", "3", "4"]).await?;
             quota.plant(&tree_t(&namespaces), &namespaces).await?;

@@ -41,8 +41,8 @@ async fn reclaimed(quota: &Quota<'_>, rule: &str, pod: &Value) -> Result<Value> 
     .await
 }
 
-fn names(watch: &PodWatch) -> Result<Vec<String>> {
-    Ok(watch.evicted()?.into_iter().map(|pod| pod.name).collect())
+async fn names(watch: &PodWatch) -> Result<Vec<String>> {
+    Ok(watch.evicted().await?.into_iter().map(|pod| pod.name).collect())
 }
 
 async fn delete_pods(quota: &Quota<'_>, namespaces: &[String]) -> Result<()> {
@@ -81,7 +81,7 @@ pub(in crate::scenarios) async fn victims(world: &World) -> Result<()> {
             quota.admitted(rule, &running(namespace, &format!("of-{cpu}"), cpu, "")).await?;
         }
         reclaimed(quota, rule, &cores(third, "m3", "5")).await?;
-        check_eq!(names(&watch)?, ["of-18"], "{rule}");
+        check_eq!(names(&watch).await?, ["of-18"], "{rule}");
         clear(quota, &namespaces).await?;
 
         let rule = "M2 none may be evicted";
@@ -99,15 +99,19 @@ pub(in crate::scenarios) async fn victims(world: &World) -> Result<()> {
             quota.admitted(rule, &running(namespace, name, cpu, class)).await?;
         }
         impossible(quota, &namespaces, third, "m20", "10").await.context(rule)?;
-        check_eq!(names(&watch)?, ["of-18"], "evicted by M2 and M20");
+        check_eq!(names(&watch).await?, ["of-18"], "evicted by M2 and M20");
 
         let rule = "M1 by priority, then the newest";
         four(quota, first, "1", |_| "e2e-victims-10".into()).await?;
         let class = |number| format!("e2e-victims-{}", if number == 1 { 1 } else { 100 });
         four(quota, second, "2", class).await?;
         reclaimed(quota, rule, &cores(third, "m1", "10")).await?;
-        check_eq!(names(&watch)?, ["of-18", "2-1", "1-4"], "{rule}");
-        ensure!(watch.most_together()? <= 40_000, "{} thousandths of a core", watch.most_together()?);
+        check_eq!(names(&watch).await?, ["of-18", "2-1", "1-4"], "{rule}");
+        ensure!(
+            watch.most_together().await? <= 40_000,
+            "{} thousandths of a core",
+            watch.most_together().await?
+        );
         Ok(())
     })
     .await
@@ -125,11 +129,11 @@ async fn impossible(
     let set = workload("ReplicaSet", namespace, name, 1, cpu);
     quota.world.cluster.create(&set).await?;
     super::event(quota.world, namespace, "ReplicaSet", name, &["QuotaReclaimImpossible"]).await?;
-    check_eq!(quota.ledger().await?.claims.len(), 1, "claims");
+    quota.claims(1).await?;
     let others: Vec<_> = namespaces.iter().filter(|other| *other != namespace).cloned().collect();
     delete_pods(quota, &others).await?;
     run(quota.world, namespace, 1).await?;
-    check_eq!(quota.ledger().await?.claims.len(), 0, "claims when all are served");
+    quota.claims(0).await.context("when all are served")?;
     quota.world.cluster.delete(&set).await?;
     clear(quota, namespaces).await
 }
@@ -157,7 +161,7 @@ pub(in crate::scenarios) async fn budget_of_all(world: &World) -> Result<()> {
         full(quota, first, second).await?;
         budget(world, second, &json!({"all": "yes"}), 4).await?;
         reclaimed(quota, "M13", &cores(third, "3-1", "5")).await?;
-        check_eq!(names(&watch)?, ["1-4"], "M13 a budget of all of namespace 2");
+        check_eq!(names(&watch).await?, ["1-4"], "M13 a budget of all of namespace 2");
         quota.uses(&[(first, 15), (second, 20), (third, 5)]).await
     })
     .await
@@ -174,13 +178,13 @@ pub(in crate::scenarios) async fn disruption_budgets(world: &World) -> Result<()
 
         budget(world, second, &json!({"number": "4"}), 1).await?;
         reclaimed(quota, "M13 a budget of 2-4", &cores(third, "3-1", "5")).await?;
-        check_eq!(names(&watch)?, ["2-3"], "M13 a budget of 2-4");
+        check_eq!(names(&watch).await?, ["2-3"], "M13 a budget of 2-4");
 
         let unready = pod(first, "1-2", &[]);
         let conditions = json!({"conditions": [{"type": "Ready", "status": "False"}]});
         world.cluster.merge_status(&unready, &conditions).await?;
         reclaimed(quota, "M14 not ready", &cores(third, "3-2", "5")).await?;
-        check_eq!(names(&watch)?, ["2-3", "1-2"], "M14 not ready");
+        check_eq!(names(&watch).await?, ["2-3", "1-2"], "M14 not ready");
 
         // Both borrow as much, so the newest goes that may; of two of one second the first by name.
         let slow = pod(second, "2-1", &[]);
@@ -199,7 +203,7 @@ pub(in crate::scenarios) async fn disruption_budgets(world: &World) -> Result<()
         world.cluster.merge(&slow, &json!({"metadata": {"finalizers": null}})).await?;
         until("M15: 4-1 to be admitted", async || Ok(quota.ask(&claimant).await?.map(Some)?)).await?;
         quota.uses(&[(first, 15), (second, 10), (third, 10), (fourth, 5)]).await?;
-        check_eq!(names(&watch)?, ["2-3", "1-2", "2-1"], "M15 one victim");
+        check_eq!(names(&watch).await?, ["2-3", "1-2", "2-1"], "M15 one victim");
         Ok(())
     })
     .await
@@ -245,11 +249,14 @@ pub(in crate::scenarios) async fn two_owners_at_once(world: &World) -> Result<()
             run(world, namespace, 2).await?;
         }
         quota.uses(&[(first, 10), (second, 10), (third, 10), (fourth, 10)]).await?;
-        check_eq!(watch.evicted()?.len(), 3, "evictions: {:?}", names(&watch)?);
-        check_eq!(watch.created()?, 11, "pods ever made");
-        ensure!(watch.most_together()? <= 40_000, "{} thousandths of a core", watch.most_together()?);
-        check_eq!(quota.ledger().await?.claims.len(), 0, "claims");
-        Ok(())
+        check_eq!(watch.evicted().await?.len(), 3, "evictions: {:?}", names(&watch).await?);
+        check_eq!(watch.created().await?, 11, "pods ever made");
+        ensure!(
+            watch.most_together().await? <= 40_000,
+            "{} thousandths of a core",
+            watch.most_together().await?
+        );
+        quota.claims(0).await
     })
     .await
 }
@@ -280,8 +287,8 @@ pub(in crate::scenarios) async fn freed_room_is_held(world: &World) -> Result<()
         quota.uses(&[(first, 20), (second, 15)]).await?;
         quota.admitted("the owner comes back", &claimant).await?;
         quota.uses(&[(first, 20), (second, 15), (third, 5)]).await?;
-        check_eq!(watch.evicted()?.len(), 1, "evictions");
-        check_eq!(watch.created()?, 9, "pods ever made");
+        check_eq!(watch.evicted().await?.len(), 1, "evictions");
+        check_eq!(watch.created().await?, 9, "pods ever made");
         Ok(())
     })
     .await
@@ -309,10 +316,10 @@ pub(in crate::scenarios) async fn labels_of_borrowers(world: &World) -> Result<(
             }
         }
         reclaimed(quota, "the protected are newer", &cores(third, "3-1", "10")).await?;
-        check_eq!(names(&watch)?, ["1-1b"], "evicted");
+        check_eq!(names(&watch).await?, ["1-1b"], "evicted");
         impossible(quota, &namespaces, fourth, "none-is-left", "10").await?;
-        check_eq!(names(&watch)?, ["1-1b"], "evicted in the end");
-        watch.most_together().map(drop).context("the watch")
+        check_eq!(names(&watch).await?, ["1-1b"], "evicted in the end");
+        watch.most_together().await.map(drop).context("the watch")
     })
     .await
 }

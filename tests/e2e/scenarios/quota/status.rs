@@ -59,7 +59,7 @@ pub(in crate::scenarios) async fn events(world: &World) -> Result<()> {
         }
         world.cluster.create(&workload("ReplicaSet", third, "owner", 1, "5")).await?;
         run(world, third, 1).await?;
-        let victim = watch.evicted()?.pop().context("nobody was evicted")?;
+        let victim = watch.evicted().await?.pop().context("nobody was evicted")?;
         event(world, &victim.namespace, "Pod", &victim.name, &[third]).await?;
         event(world, third, "ReplicaSet", "owner", &[&victim.name]).await
     })

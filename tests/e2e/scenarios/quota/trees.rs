@@ -61,7 +61,7 @@ pub(in crate::scenarios) async fn edited_under_load(world: &World) -> Result<()>
         workers.into_iter().collect::<Result<()>>()?;
         quota.nothing_reserved().await?;
         quota.uses(&[(one, 9), (two, 2), (late, 4)]).await?;
-        ensure!(watch.most_in(one)? <= 10_000, "{} thousandths in {one}", watch.most_in(one)?);
+        ensure!(watch.most_in(one).await? <= 10_000, "{} thousandths in {one}", watch.most_in(one).await?);
         world.cluster.delete(&elsewhere).await?;
         quota.uses(&[(one, 9), (two, 2)]).await
     })
@@ -278,7 +278,7 @@ pub(in crate::scenarios) async fn wrong_one_stored(world: &World) -> Result<()> 
             Ok(Some(()))
         })
         .await?;
-        check_eq!(watch.evicted()?.len(), 0, "evictions");
+        check_eq!(watch.evicted().await?.len(), 0, "evictions");
         Ok(())
     })
     .await

@@ -233,7 +233,8 @@ pub(in crate::scenarios) async fn two_namespaces_in_a_leaf(world: &World) -> Res
 
 /// N3: who only asks gets the answer of now, and changes nothing.
 pub(in crate::scenarios) async fn dry_runs(world: &World) -> Result<()> {
-    with_quota(world, "dry", 1, &json!({}), async |quota| {
+    let patient = json!({"webhookTimeout": "20s", "admissionBudget": "15s"});
+    with_quota(world, "dry", 1, &patient, async |quota| {
         let namespaces = quota.namespaces(["1", "2", "3", "4"]).await?;
         quota.plant(&tree_t(&namespaces), &namespaces).await?;
         let [first, _, third, _] = &namespaces;

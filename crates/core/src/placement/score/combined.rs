@@ -1,7 +1,9 @@
 //! The policies together, bindings and replicas.
 
+use std::collections::HashMap;
+
 use super::{Decision, NodeScore, View, load, median, points, risk, weighted};
-use crate::placement::{FloodForm, Incoming, Weights, WeightsFrom};
+use crate::placement::{Expected, FloodForm, Incoming, Weights, WeightsFrom};
 
 /// What a node has of which nothing is known, where nothing is known of any.
 const MIDDLE: f64 = 50.0;
@@ -15,11 +17,13 @@ pub fn score(pod: &Incoming, nodes: &[&str], view: &View<'_>) -> Decision {
     let mut scores = vec![NodeScore { is_unknown: true, ..NodeScore::default() }; nodes.len()];
     let flood = view.flood();
     let window = view.hot_spot_window(flood);
+    let expected = view.expected(pod, window);
     for (score, node) in scores.iter_mut().zip(nodes) {
-        score.bindings = view.bindings(node, window);
+        score.expected = expected.get(node).map_or(0, |on| on.pods);
+        score.bindings = view.bindings(node, window).saturating_add(score.expected);
     }
     if policies.load > 0.0 {
-        for (score, usage) in scores.iter_mut().zip(load::with_pod(nodes, pod.estimate, view)) {
+        for (score, usage) in scores.iter_mut().zip(load::with_pod(nodes, pod.estimate, &expected, view)) {
             let Some(usage) = usage else { continue };
             score.usage = Some(usage.usage);
             score.by_metric = usage.by_metric;
@@ -49,7 +53,7 @@ pub fn score(pod: &Incoming, nodes: &[&str], view: &View<'_>) -> Decision {
             score.score = (score.score - score.penalty).max(0.0);
         }
     }
-    count_replicas(&mut scores, pod, nodes, view);
+    count_replicas(&mut scores, pod, nodes, &expected, view);
     points::give(&mut scores, view.settings.points, view.settings.replica_penalty);
     Decision { nodes: scores, weights, flood }
 }
@@ -88,9 +92,21 @@ fn spread(scores: &mut [NodeScore]) {
     }
 }
 
-fn count_replicas(scores: &mut [NodeScore], pod: &Incoming, nodes: &[&str], view: &View<'_>) {
-    let Some(on) = view.placed.replicas(&pod.shape.workload) else { return };
-    let of = |node: &str| on.get(node).copied().unwrap_or(0);
+fn count_replicas(
+    scores: &mut [NodeScore],
+    pod: &Incoming,
+    nodes: &[&str],
+    expected: &HashMap<&str, Expected>,
+    view: &View<'_>,
+) {
+    let on = view.placed.replicas(&pod.shape.workload);
+    if on.is_none() && expected.is_empty() {
+        return;
+    }
+    let of = |node: &str| {
+        let seen = on.and_then(|on| on.get(node)).copied().unwrap_or(0);
+        seen.saturating_add(expected.get(node).map_or(0, |on| on.replicas))
+    };
     let least = nodes.iter().map(|node| of(node)).min().unwrap_or(0);
     for (score, node) in scores.iter_mut().zip(nodes) {
         score.replicas = of(node) - least;

@@ -1,9 +1,10 @@
 //! Nodes to which much was bound lately, and times in which much is bound everywhere.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use super::View;
-use crate::placement::{HotSpot, HotSpotForm};
+use crate::placement::{Expected, HotSpot, HotSpotForm, Incoming};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -47,7 +48,17 @@ impl View<'_> {
         if flood.is_some() { self.settings.flood.window.max(usual) } else { usual }
     }
 
-    /// How many pods were bound to a node in the last `window` seconds.
+    /// What other pods than `pod` are expected on nodes, since a scheduler was told so in the last `window` seconds.
+    pub(super) fn expected(&self, pod: &Incoming, window: i64) -> HashMap<&str, Expected> {
+        let answered = self.placed.answered();
+        // Bindings that are given by hand are all there are.
+        if answered.is_empty() || self.bindings.is_some() {
+            return HashMap::new();
+        }
+        answered.expected(self.now, window.saturating_mul(SECOND), &pod.uid, &pod.shape.workload)
+    }
+
+    /// How many pods were seen bound to a node in the last `window` seconds.
     pub fn bindings(&self, node: &str, window: i64) -> u32 {
         if let Some(given) = self.bindings {
             return given.get(node).copied().unwrap_or(0);

@@ -1,7 +1,9 @@
 //! Policy `load`: how much of a node is used, over several windows and metrics.
 
+use std::collections::HashMap;
+
 use super::{View, median};
-use crate::placement::{ByMetric, Figures, LoadSettings, Metric, NodeLoad};
+use crate::placement::{ByMetric, Expected, Figures, LoadSettings, Metric, NodeLoad};
 
 /// How much of a node is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,7 +63,12 @@ pub fn usages(
 }
 
 /// U(n) of each offered node as if a pod with this estimate ran there.
-pub(super) fn with_pod(nodes: &[&str], estimate: Figures, view: &View<'_>) -> Vec<Option<UsageOf>> {
+pub(super) fn with_pod(
+    nodes: &[&str],
+    estimate: Figures,
+    expected: &HashMap<&str, Expected>,
+    view: &View<'_>,
+) -> Vec<Option<UsageOf>> {
     let settings = &view.settings.load;
     let measured: Vec<_> = nodes.iter().map(|node| view.measured(node)).collect();
     let more: Vec<_> = nodes
@@ -69,16 +76,19 @@ pub(super) fn with_pod(nodes: &[&str], estimate: Figures, view: &View<'_>) -> Ve
         .zip(&measured)
         .map(|(node, load)| {
             let Some(load) = load else { return Figures::default() };
-            let mut expected = estimate;
+            let mut more = estimate;
             if let Some(pods) = view.placed.on(node) {
-                expected.add(pods.unseen(load.sampled, settings), 1.0);
+                more.add(pods.unseen(load.sampled, settings), 1.0);
             }
-            if expected == Figures::default() {
-                return expected;
+            if let Some(pods) = expected.get(node) {
+                more.add(pods.estimate, 1.0);
+            }
+            if more == Figures::default() {
+                return more;
             }
             let [cpu, memory] = view.capacities(node);
             let part = |figure: f64, whole: Option<f64>| whole.map_or(0.0, |whole| figure / whole);
-            Figures { cpu: part(expected.cpu, cpu), memory: part(expected.memory, memory) }
+            Figures { cpu: part(more.cpu, cpu), memory: part(more.memory, memory) }
         })
         .collect();
     usages(&measured, settings, |place, metric| {

@@ -72,8 +72,10 @@ pub struct NodeScore {
     pub weighted: Option<f64>,
     /// The score by policy `overcommit-risk`, 0 to 100, before bindings.
     pub risk: Option<f64>,
-    /// Pods that were bound to it in the window that counts.
+    /// Pods that were bound to it in the window that counts, with those that are expected.
     pub bindings: u32,
+    /// Those of them for which a scheduler was told of it, and that are not seen bound yet.
+    pub expected: u32,
     /// What they cost, of the score.
     pub penalty: f64,
     /// Pods of the same workload on it, beyond the least of the offered nodes.

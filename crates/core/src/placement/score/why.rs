@@ -48,7 +48,12 @@ impl NodeScore {
             let price =
                 if self.penalty > 0.0 { format!(", which costs {:.0}", self.penalty) } else { String::new() };
             let pods = if self.bindings == 1 { "pod" } else { "pods" };
-            say(format!("{} {pods} bound lately{price}", self.bindings));
+            let expected = match self.expected {
+                0 => String::new(),
+                all if all == self.bindings => " (expected by what was answered)".to_owned(),
+                some => format!(" ({some} of them expected by what was answered)"),
+            };
+            say(format!("{} {pods} bound lately{expected}{price}", self.bindings));
         }
         if self.replicas > 0 {
             let cost = u64::from(self.replicas) * u64::from(settings.replica_penalty);
