@@ -209,6 +209,7 @@ impl Engine {
             self_check: None,
             flavors: None,
             load_class: false,
+            would_be: None,
         }
     }
 

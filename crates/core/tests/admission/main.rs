@@ -16,3 +16,4 @@ mod skipped;
 #[path = "../support/mod.rs"]
 mod support;
 mod validate;
+mod would_be;
