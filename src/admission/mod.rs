@@ -150,12 +150,18 @@ impl Engine {
             Ok(review) => review,
             Err(error) => return Answered::Now(self.unreadable(Stage::Validate, &error)),
         };
+        // Asked before the objects are looked at, which may hold the tree a moment later.
+        let knows_tree = self.quota.as_ref().is_none_or(|door| door.snapshots.knows_quota_tree());
         let objects = self.objects.load_full();
         let settings = self.settings.load_full();
         if let Some(door) = &self.quota
             && core::is_about_pods(&review)
         {
-            let step = core::quota_step(&review, &objects, &settings);
+            let step = if knows_tree {
+                core::quota_step(&review, &objects, &settings)
+            } else {
+                core::quota_step_without_tree(&review, &settings)
+            };
             return quota::answer(&review, step, door, &self.metrics, self.decisions.as_ref());
         }
         let usage = match &self.quota {

@@ -130,7 +130,7 @@ fn of_parts(known: &Sources, add: &mut impl FnMut(Weight, &str, String)) {
         match state {
             ConditionState::Ready => {}
             ConditionState::Degraded(why) => add(Weight::Degraded, &name, why),
-            ConditionState::Missing(why) => add(Weight::Failing, &name, why),
+            ConditionState::Missing(why) | ConditionState::Stuck(why) => add(Weight::Failing, &name, why),
         }
     }
 }
