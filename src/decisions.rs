@@ -107,11 +107,14 @@ impl Decided {
         }
     }
 
-    /// Takes over what was decided later than the review was read.
+    /// Takes over what quota decided, later than the review was read.
     pub(crate) fn judged(&mut self, answer: &Answer) {
         self.at = Timestamp::now();
         self.outcome = answer.outcome.word();
-        self.why = cut(why(answer), MOST_WHY).into();
+        self.why = match (answer.outcome, why(answer)) {
+            (Outcome::Unchanged, "") => "within its quota".into(),
+            (_, why) => cut(why, MOST_WHY).into(),
+        };
     }
 }
 
@@ -188,6 +191,18 @@ mod tests {
             let sent = [&decided.kind, &decided.namespace, &decided.operation];
             assert!(sent.iter().all(|text| text.len() < 260), "{rule}: {decided:?}");
             assert!(decided.why.starts_with("www") && decided.why.len() < 2_060, "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_quota_admits_has_a_reason() {
+        for (rule, answer, expected) in [
+            ("admitted", Answer::allow(Outcome::Unchanged), "within its quota"),
+            ("refused", Answer::deny("the node is full".to_owned()), "the node is full"),
+        ] {
+            let mut decided = decided("web");
+            decided.judged(&answer);
+            assert_eq!(&*decided.why, expected, "{rule}");
         }
     }
 

@@ -11,6 +11,7 @@ use super::layout::{Page, badge, nothing};
 use super::table::{Slice, choice, field, filter, scrolled};
 use super::{Refusal, View};
 use crate::decisions::Decided;
+use crate::server::Stage;
 
 /// The outcomes that are asked for; that of skipped requests stands for all reasons.
 const OUTCOMES: [&str; 6] = ["", "applied", "unchanged", "skipped", "denied", "error"];
@@ -101,6 +102,7 @@ pub(super) fn table(decisions: &[Arc<Decided>], now: Timestamp, caption: &str) -
                             @if !decided.namespace.is_empty() { (foreign(&decided.namespace)) "/" }
                             @if decided.name.is_empty() { "(no name)" } @else { (foreign(&decided.name)) }
                             @if &*decided.operation != "CREATE" { " " span.muted { (foreign(&decided.operation)) } }
+                            @if decided.stage == Stage::Validate { " " span.muted { "validated" } }
                             @if decided.dry_run { " " span.muted { "dry run" } }
                         }
                         td { (badge(colour(decided.outcome), class(decided.outcome))) }

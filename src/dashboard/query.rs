@@ -26,7 +26,7 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, Refusal> {
 fn segment(raw: &str) -> Result<String, Refusal> {
     let text = decoded(raw, false)
         .ok_or_else(|| Refusal::bad("the address has an escape (%..) that is no text in UTF-8"))?;
-    if text.is_empty() || text == "." || text == ".." || text.contains(['/', '\\']) {
+    if !is_segment(&text) && !text.contains(char::is_control) {
         return Err(Refusal::bad(
             "the address has a part that no page has: an empty one, a dot, or a slash in it",
         ));
@@ -35,6 +35,11 @@ fn segment(raw: &str) -> Result<String, Refusal> {
         return Err(Refusal::bad("the address holds a control character"));
     }
     Ok(text)
+}
+
+/// Whether a text can be a part of a path: browsers resolve dots and slashes, escaped ones too.
+pub(super) fn is_segment(text: &str) -> bool {
+    !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\\']) && !text.contains(char::is_control)
 }
 
 /// Undoes `%41`; `None` for escapes that are broken, or that are no UTF-8.

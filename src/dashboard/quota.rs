@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use plimsoll_core::quota::{Node, NodeId, PODS, Tree, Used, shown};
+use plimsoll_core::quota::{Borrowing, Node, NodeId, PODS, Tree, Used, shown};
 
 use super::format::{count, foreign, moment, visible};
 use super::layout::{Page, badge, nothing, section};
@@ -57,6 +57,7 @@ fn tree(view: &View<'_>, known: &Known, number: usize) -> Markup {
     let used = ledger.used(tree);
     let lines = lines(tree, &used);
     let slice = Slice::new(number, lines.len());
+    let borrowing = Borrowing::of(tree);
     let table = html! {
         table {
             caption { (slice.caption("line", ": one for each node and resource, nodes below the ones that they belong to")) }
@@ -70,8 +71,9 @@ fn tree(view: &View<'_>, known: &Known, number: usize) -> Markup {
                 }
             }
             tbody {
-                @for line in slice.of(&lines) {
-                    @if let Some(node) = tree.node(line.id) { (row(tree, &used, line, node)) }
+                @for (index, line) in slice.of(&lines).iter().enumerate() {
+                    // A page may begin inside a node, whose name must be seen all the same.
+                    @if let Some(node) = tree.node(line.id) { (row(tree, &used, &borrowing, line, node, line.first || index == 0)) }
                 }
             }
         }
@@ -113,24 +115,24 @@ fn lines(tree: &Tree, used: &Used) -> Vec<Line> {
     lines
 }
 
-fn row(tree: &Tree, used: &Used, line: &Line, node: &Node) -> Markup {
+fn row(tree: &Tree, used: &Used, borrowing: &Borrowing, line: &Line, node: &Node, first: bool) -> Markup {
     let resource = &*line.resource;
     let used_here = used.at(line.id).of(resource);
     let (min, max) = (node.min.get(resource), node.max.get(resource));
-    // There is nobody above the root to borrow from.
-    let own = if node.parent.is_none() { used_here } else { min.unwrap_or(0) };
-    let borrowed = used_here.saturating_sub(own).max(0);
+    let borrowed = borrowing.at(node, used.at(line.id)).of(resource);
+    let own = used_here.saturating_sub(borrowed);
     let whole = whole(tree, used, resource);
     let drawn = Bar {
         room: Some(max.map_or(1.0, |max| ratio(max, whole))),
-        parts: &[("borrowed", ratio(used_here, whole)), ("owned", ratio(used_here.min(own), whole))],
+        parts: &[("borrowed", ratio(used_here, whole)), ("owned", ratio(own, whole))],
         line: min.map(|min| ratio(min, whole)),
     };
     let bound = |bound: Option<i128>| bound.map_or_else(|| "-".to_owned(), |nanos| shown(resource, nanos));
     html! {
-        tr class=[line.first.then_some("first")] {
+        tr class=[first.then_some("first")] {
             th scope="row" class={ "depth-" (node.depth.min(6)) } {
-                @if line.first { (foreign(&node.name)) } @else { span.hidden { (foreign(&node.name)) } }
+                @if first { span aria-hidden="true" { (foreign(&node.name)) } }
+                span.hidden { (foreign(&node.path)) }
             }
             td { (foreign(resource)) }
             td.num.strong { (shown(resource, used_here)) }
@@ -138,7 +140,7 @@ fn row(tree: &Tree, used: &Used, line: &Line, node: &Node) -> Markup {
             td.num { (bound(max)) }
             td.num { @if borrowed > 0 { (shown(resource, borrowed)) } @else { "-" } }
             td.picture.wide { (bar(&drawn, "")) }
-            td { @if line.first { (namespaces(node)) } }
+            td { @if first { (namespaces(node)) } }
         }
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_core::savings::{Figures, Measured, Row};
 
 use super::format::{cores, count, foreign, memory, percent, units};
 use super::plot::{Bar, bar};
-use super::query::encoded;
+use super::query::{encoded, is_segment};
 use super::{Sources, format};
 use crate::survey::Survey;
 
@@ -149,16 +149,26 @@ pub(super) fn both(figures: Figures) -> String {
     format!("{} cores and {}", cores(figures.cpu), memory(figures.memory))
 }
 
-/// Where the page of a workload is.
-pub(super) fn link(key: &WorkloadKey) -> String {
+/// The groups of Kubernetes' own workloads, which a link need not name.
+pub(super) const OWN_GROUPS: [&str; 3] = ["", "apps", "batch"];
+
+/// Where the page of a workload is. `None`: it has a name that no object can have, such as an owner reference may hold,
+/// and no page.
+pub(super) fn link(key: &WorkloadKey) -> Option<String> {
     let workload = &key.workload;
-    let parts = [&*key.namespace, workload.kind.as_str(), workload.name.as_str()].map(encoded).join("/");
-    format!("/workloads/{parts}")
+    let parts = [&*key.namespace, workload.kind.as_str(), workload.name.as_str()];
+    if !parts.into_iter().all(is_segment) {
+        return None;
+    }
+    let path = format!("/workloads/{}", parts.map(encoded).join("/"));
+    let group = workload.group.as_str();
+    Some(if OWN_GROUPS.contains(&group) { path } else { format!("{path}?group={}", encoded(group)) })
 }
 
-/// A workload with a link to its page.
+/// A workload with a link to its page, if it has one.
 pub(super) fn named(key: &WorkloadKey) -> Markup {
-    html! { a href=(link(key)) { (foreign(&key.workload.name)) } }
+    let name = foreign(&key.workload.name);
+    html! { @if let Some(link) = link(key) { a href=(link) { (name) } } @else { (name) } }
 }
 
 /// Where the workloads of a namespace are.

@@ -111,11 +111,14 @@ pub(super) fn field(frame: &Frame<'_>, name: &str, label: &str) -> Markup {
 pub(super) fn choice(frame: &Frame<'_>, name: &str, label: &str, options: &[(String, String)]) -> Markup {
     let id = format!("f-{name}");
     let current = frame.query.text(name);
+    // What is filtered by is shown, though there is no such thing (any more).
+    let is_listed = current.is_empty() || options.iter().any(|(value, _)| value == current);
     html! {
         div {
             label for=(id) { (label) }
             select id=(id) name=(name) {
                 option value="" { "all" }
+                @if !is_listed { option value=(current) selected { (super::format::visible(current)) } }
                 @for (value, shown) in options {
                     option value=(value) selected[value == current] { (super::format::visible(shown)) }
                 }
@@ -127,6 +130,26 @@ pub(super) fn choice(frame: &Frame<'_>, name: &str, label: &str, options: &[(Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_in_force_is_shown_though_it_is_not_listed() {
+        use super::super::query::Query;
+        for (rule, query, listed, gone) in
+            [("none", "", false, false), ("listed", "n=a", true, false), ("gone", "n=z", false, true)]
+        {
+            let query = Query::parse(query, &["n"]).unwrap();
+            let frame = Frame {
+                path: "/",
+                query: &query,
+                section: "none",
+                refreshes: false,
+                now: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let text = choice(&frame, "n", "N", &[("a".to_owned(), "a".to_owned())]).into_string();
+            assert_eq!(text.contains("<option value=\"a\" selected"), listed, "{rule}: {text}");
+            assert_eq!(text.contains("<option value=\"z\" selected"), gone, "{rule}: {text}");
+        }
+    }
 
     #[test]
     fn parts() {

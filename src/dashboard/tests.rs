@@ -178,7 +178,7 @@ async fn what_cannot_be_shown_is_said() {
 #[tokio::test]
 async fn a_workload_with_a_hostile_name_has_its_page() {
     let known = cluster();
-    let address = savings::link(&key("shop", HOSTILE));
+    let address = savings::link(&key("shop", HOSTILE)).unwrap();
     let (status, text) = get(&known, &address).await;
     assert_eq!(status, 200);
     assert!(text.contains("&lt;script&gt;alert(1)&lt;b&gt;\\u{202e}"), "{text}");
@@ -187,6 +187,39 @@ async fn a_workload_with_a_hostile_name_has_its_page() {
     assert_eq!(status, 200, "the letter case of kinds does not matter");
     let (status, _) = get(&known, "/workloads/shop/Deployment/w-001?group=batch").await;
     assert_eq!(status, 404, "another group");
+}
+
+#[tokio::test]
+async fn names_that_are_no_part_of_an_address_have_no_link() {
+    for name in ["..", ".", "a/b", "a\\b", "a\0b", ""] {
+        assert_eq!(savings::link(&key("shop", name)), None, "{name:?}");
+        assert!(!savings::named(&key("shop", name)).into_string().contains("href"), "{name:?}");
+    }
+    let longest = key("shop", &"\u{1f6a2}".repeat(63));
+    let mut survey = Survey::default();
+    survey.savings.workloads.insert(longest.clone(), Row::default());
+    let known = Sources { surveys: Some(Surveys::default()), ..Sources::default() };
+    known.surveys.as_ref().unwrap().put(survey);
+    let (status, _) = get(&known, &savings::link(&longest).unwrap()).await;
+    assert_eq!(status, 200, "the longest name is not too long for an address");
+}
+
+#[tokio::test]
+async fn workloads_of_one_name_in_two_groups_have_two_pages() {
+    let of = |group: &str, pods: u64| {
+        let workload = Workload { group: group.to_owned(), kind: "StatefulSet".to_owned(), name: "db".to_owned() };
+        let key = WorkloadKey { namespace: "shop".into(), workload: workload.into() };
+        (key, Row { pods, ..Row::default() })
+    };
+    let all = [of("a.example.com", 11), of("apps", 22), of("apps.kruise.io", 33)];
+    let known = Sources { surveys: Some(Surveys::default()), ..Sources::default() };
+    let mut survey = Survey::default();
+    survey.savings.workloads.extend(all.clone());
+    known.surveys.as_ref().unwrap().put(survey);
+    for (key, row) in &all {
+        let (_, text) = get(&known, &savings::link(key).unwrap()).await;
+        assert!(text.contains(&format!("{} pods, ", row.pods)), "{}: {text}", key.workload.group);
+    }
 }
 
 #[tokio::test]

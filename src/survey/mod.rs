@@ -17,6 +17,7 @@ use kube::Client;
 use plimsoll_core::objects::Objects;
 use plimsoll_core::placement::WorkloadKey;
 use plimsoll_core::savings::{Savings, SavingsPod, Usage};
+use serde_json::Value;
 
 pub use self::history::{History, Point};
 pub(crate) use self::list::pods as each_pod;
@@ -33,7 +34,8 @@ const PROBLEMS: usize = 10;
 pub struct Survey {
     /// What was found, by workload.
     pub savings: Savings,
-    /// The name of one pod of each workload, to be asked what it is like.
+    /// The name of one pod of each workload, to be asked what it is like: the newest that is not being deleted, which is
+    /// of the revision in force.
     pub examples: HashMap<WorkloadKey, Arc<str>>,
     /// When it was complete.
     pub taken: Timestamp,
@@ -66,8 +68,9 @@ pub async fn take_in(
     let mut problems = Vec::new();
     let mut pods: Vec<SavingsPod> = Vec::new();
     let mut names = Names::default();
+    let mut newest = Newest::default();
     list::pods(client, namespace, &mut |pod| match SavingsPod::read(&pod, objects) {
-        Ok(found) => pods.extend(found.map(|pod| names.shared(pod))),
+        Ok(found) => pods.extend(found.map(|found| newest.offered(&pod, names.shared(found)))),
         Err(error) if problems.len() < PROBLEMS => problems.push(format!("a pod cannot be counted: {error}")),
         Err(_) => {}
     })
@@ -83,8 +86,31 @@ pub async fn take_in(
             .await;
         problems.extend(scan.failures.iter().map(|failure| format!("usage: {failure}")));
     }
-    let examples = pods.iter().map(|pod| (pod.workload.clone(), Arc::clone(&pod.name))).collect();
-    Ok(Survey { savings: Savings::of(&pods, &usage), examples, taken: Timestamp::now(), problems })
+    let savings = Savings::of(&pods, &usage);
+    Ok(Survey { savings, examples: newest.names(), taken: Timestamp::now(), problems })
+}
+
+/// The newest pod of each workload.
+#[derive(Default)]
+struct Newest(HashMap<WorkloadKey, (Rank, Arc<str>)>);
+
+/// Whether it stays, and when it was made; the greater is the newer.
+type Rank = (bool, Option<Timestamp>);
+
+impl Newest {
+    fn offered(&mut self, manifest: &Value, pod: SavingsPod) -> SavingsPod {
+        let stays = manifest.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null);
+        let made = manifest.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+        let rank = (stays, made.and_then(|made| made.parse().ok()));
+        if self.0.get(&pod.workload).is_none_or(|(known, _)| *known < rank) {
+            self.0.insert(pod.workload.clone(), (rank, Arc::clone(&pod.name)));
+        }
+        pod
+    }
+
+    fn names(self) -> HashMap<WorkloadKey, Arc<str>> {
+        self.0.into_iter().map(|(key, (_, name))| (key, name)).collect()
+    }
 }
 
 /// What many pods have in common, kept once.
@@ -108,5 +134,42 @@ impl Names {
         }
         self.workloads.insert(pod.workload.clone());
         pod
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_example_is_not_of_an_old_revision() {
+        let pod = |name: &str, made: &str, deleted: Option<&str>| {
+            json!({
+                "metadata": {
+                    "namespace": "shop", "name": name, "creationTimestamp": made, "deletionTimestamp": deleted,
+                    "ownerReferences": [
+                        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "w", "controller": true},
+                    ],
+                },
+                "spec": {"containers": [{"name": "app"}]},
+            })
+        };
+        let (old, new, newer) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z");
+        for (rule, pods, expected) in [
+            ("the newest", vec![pod("a", new, None), pod("b", old, None)], "a"),
+            ("the newest, last", vec![pod("a", old, None), pod("b", new, None)], "b"),
+            ("not one that ends", vec![pod("a", old, None), pod("b", newer, Some(newer))], "a"),
+            ("if there is no other", vec![pod("b", newer, Some(newer))], "b"),
+        ] {
+            let mut newest = Newest::default();
+            for pod in &pods {
+                let read = SavingsPod::read(pod, &Objects::default()).unwrap().unwrap();
+                newest.offered(pod, read);
+            }
+            let names: Vec<String> = newest.names().into_values().map(|name| name.to_string()).collect();
+            assert_eq!(names, [expected], "{rule}");
+        }
     }
 }

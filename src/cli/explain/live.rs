@@ -144,14 +144,14 @@ impl Live {
         }
     }
 
-    /// The pods of the namespace that a workload selects, whoever their owner is.
+    /// The pods of the namespace that a workload selects, whoever their owner is; all where it has no selector, as a
+    /// `CronJob` has none.
     pub(in crate::cli) async fn pods_of(&mut self, workload: &Value) -> Result<Vec<Value>, CliError> {
-        let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
-        let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return Ok(Vec::new()) };
-        let selector: Vec<_> =
-            labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
         let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
-        let parameters = ListParams::default().labels(&selector.join(","));
+        let parameters = match selector(workload) {
+            terms if terms.is_empty() => ListParams::default(),
+            terms => ListParams::default().labels(&terms),
+        };
         self.list_if_allowed(&path, "v1", "Pod", parameters, "its pods are not counted").await
     }
 
@@ -256,6 +256,28 @@ impl Live {
     }
 }
 
+/// The selector of a workload as the API server takes it.
+fn selector(workload: &Value) -> String {
+    let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let equal = labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let expressions = workload.pointer("/spec/selector/matchExpressions").and_then(Value::as_array);
+    let others = expressions.into_iter().flatten().filter_map(|term| {
+        let key = term.get("key")?.as_str()?;
+        let values = || {
+            let values = term.get("values").and_then(Value::as_array);
+            values.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+        };
+        Some(match term.get("operator")?.as_str()? {
+            "In" => format!("{key} in ({})", values()),
+            "NotIn" => format!("{key} notin ({})", values()),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        })
+    });
+    equal.chain(others).collect::<Vec<_>>().join(",")
+}
+
 fn failed(error: &kube::Error, what: &str) -> CliError {
     anyhow::anyhow!("{what}: {}", describe(error)).into()
 }
@@ -271,4 +293,31 @@ fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
         }
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn expressions_of_a_selector_are_sent() {
+        for (rule, spec, expected) in [
+            ("none", json!({}), ""),
+            ("labels", json!({"matchLabels": {"app": "web", "tier": "1"}}), "app=web,tier=1"),
+            (
+                "both",
+                json!({"matchLabels": {"app": "web"}, "matchExpressions": [
+                    {"key": "zone", "operator": "In", "values": ["a", "b"]},
+                    {"key": "zone", "operator": "NotIn", "values": ["c"]},
+                    {"key": "live", "operator": "Exists"},
+                    {"key": "old", "operator": "DoesNotExist"},
+                ]}),
+                "app=web,zone in (a,b),zone notin (c),live,!old",
+            ),
+        ] {
+            assert_eq!(selector(&json!({"spec": {"selector": spec}})), expected, "{rule}");
+        }
+    }
 }

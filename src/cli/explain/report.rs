@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use plimsoll_core::admission::{self, Decision, Outcome, Skip, WouldBe};
 use plimsoll_core::keys;
 use plimsoll_core::overcommit::{Line, Plan, restored};
-use plimsoll_core::pod::{PodView, Pruned, topmost_owner};
+use plimsoll_core::objects::Objects;
+use plimsoll_core::pod::{PodView, Pruned, Workload, topmost_owner};
+use plimsoll_core::savings::SavingsPod;
 use serde_json::{Value, json};
 
 use super::live::Live;
@@ -29,12 +31,43 @@ pub(super) struct Report {
     now: Timestamp,
 }
 
-/// The pods of a workload, by what was done to them.
-#[derive(Default)]
+/// The pods of a workload that have not ended, by what was done to them.
+#[derive(Debug, Default, PartialEq, Eq)]
 struct PodCounts {
     all: usize,
     lowered: usize,
     dynamic: usize,
+}
+
+impl PodCounts {
+    /// Counts as `plimsoll top` does: those whose topmost owner the object is. Of a ReplicaSet or Job that belongs to
+    /// something itself, those that it controls.
+    fn of(object: &Value, pods: &[Value], objects: &Objects) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let wanted = Workload {
+            group: text("/apiVersion").split_once('/').map_or("", |(group, _)| group).to_owned(),
+            kind: text("/kind").to_owned(),
+            name: text("/metadata/name").to_owned(),
+        };
+        let is_controller = |reference: &Value| {
+            reference.get("controller") == Some(&Value::Bool(true))
+                && Workload::from_reference(reference).as_ref() == Some(&wanted)
+        };
+        let mut counts = Self::default();
+        for pod in pods {
+            // One that no API server would store is none of its.
+            let Ok(Some(read)) = SavingsPod::read(pod, objects) else { continue };
+            let references = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            if *read.workload.workload != wanted && !references.into_iter().flatten().any(is_controller) {
+                continue;
+            }
+            let by_recommendation = applied_to(pod).is_some_and(|text| text.contains("dynamic("));
+            counts.all += 1;
+            counts.lowered += usize::from(read.lowered);
+            counts.dynamic += usize::from(read.lowered && by_recommendation);
+        }
+        counts
+    }
 }
 
 impl Report {
@@ -52,11 +85,7 @@ impl Report {
             notes: live.notes.clone(),
             now,
         };
-        for pod in pods {
-            report.pods.all += 1;
-            report.pods.lowered += usize::from(applied_to(pod).is_some());
-            report.pods.dynamic += usize::from(applied_to(pod).is_some_and(|text| text.contains("dynamic(")));
-        }
+        report.pods = PodCounts::of(object, pods, live.objects());
         let Some(at) = template::find(object) else { return report };
         let pod = template::pod(object, at);
         // One that runs was lowered already; the next one is written as this one was.
@@ -254,6 +283,44 @@ fn span(time: jiff::SignedDuration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pods_are_counted_as_top_counts_them() {
+        let pod = |name: &str, owner: &str, phase: &str| {
+            json!({
+                "metadata": {
+                    "namespace": "shop", "name": name, "labels": {"pod-template-hash": "5d4f8"},
+                    "annotations": {
+                        "plimsoll.dev/applied": "cpu: 1->500m dynamic(shop/web)",
+                        "plimsoll.dev/original-resources":
+                            json!({"containers": {"app": {"requests": {"cpu": "1"}, "set": {"cpu": "500m"}}}}).to_string(),
+                    },
+                    "ownerReferences": [
+                        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "r", "controller": true},
+                    ],
+                },
+                "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]},
+                "status": {"phase": phase},
+            })
+        };
+        let mut undone = pod("c", "web-5d4f8", "Running");
+        undone["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1");
+        let pods = [
+            pod("a", "web-5d4f8", "Running"),
+            pod("ended", "web-5d4f8", "Succeeded"),
+            pod("of-another", "api-5d4f8", "Running"),
+            undone,
+        ];
+        for (rule, kind, name, expected) in [
+            ("a Deployment", "Deployment", "web", (2, 1, 1)),
+            ("its ReplicaSet", "ReplicaSet", "web-5d4f8", (2, 1, 1)),
+            ("another kind", "StatefulSet", "web", (0, 0, 0)),
+        ] {
+            let object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}});
+            let counts = PodCounts::of(&object, &pods, &Objects::default());
+            assert_eq!((counts.all, counts.lowered, counts.dynamic), expected, "{rule}");
+        }
+    }
 
     #[test]
     fn spans() {

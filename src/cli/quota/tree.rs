@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::quota::{Amounts, Node, PODS, Tree, Used, shown};
+use plimsoll_core::quota::{Amounts, Borrowing, Node, PODS, Tree, Used, shown};
 use serde::Serialize;
 
 use super::bars;
@@ -100,7 +100,8 @@ fn once(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> {
 
 fn answer(tree: &Tree, used: &Used) -> Answer {
     let ids = tree.depth_first().into_iter();
-    let nodes = ids.filter_map(|id| Some(line(tree.node(id)?, used.at(id))));
+    let borrowing = Borrowing::of(tree);
+    let nodes = ids.filter_map(|id| Some(line(tree.node(id)?, used.at(id), &borrowing)));
     let name = (!tree.nodes().is_empty()).then(|| tree.name.clone());
     Answer { tree: name, nodes: nodes.collect() }
 }
@@ -115,34 +116,24 @@ fn resources(tree: &Tree, used: &Used) -> Vec<Arc<str>> {
     names.into_iter().filter(|name| of_pods || name.as_ref() != PODS).collect()
 }
 
-/// What a node has beyond its minimum.
-fn borrowed(node: &Node, used: &Amounts) -> Amounts {
-    let mut borrowed = used.clone();
-    borrowed.subtract(&node.min);
-    borrowed.remove(PODS);
-    if node.min.get(PODS).is_some() {
-        borrowed.set(PODS, used.of(PODS).saturating_sub(node.min.of(PODS)));
-    }
-    borrowed.positive()
-}
-
-fn line(node: &Node, used: &Amounts) -> Line {
+fn line(node: &Node, used: &Amounts, borrowing: &Borrowing) -> Line {
     Line {
         path: node.path.to_string(),
         namespaces: node.namespaces.iter().map(ToString::to_string).collect(),
         used: used.quantities(),
         min: node.min.quantities(),
         max: node.max.quantities(),
-        borrowed: borrowed(node, used).quantities(),
+        borrowed: borrowing.at(node, used).quantities(),
     }
 }
 
 fn write(tree: &Tree, used: &Used, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let resources = resources(tree, used);
+    let borrowing = Borrowing::of(tree);
     let mut lines = table(["NODE", "RESOURCE", "USED", "MIN", "MAX", "BORROWED", "NAMESPACES"]);
     for (id, node) in tree.depth_first().into_iter().filter_map(|id| Some((id, tree.node(id)?))) {
         let used = used.at(id);
-        let borrowed = borrowed(node, used);
+        let borrowed = borrowing.at(node, used);
         let concerns = |name: &&Arc<str>| {
             used.of(name) > 0 || node.min.get(name).is_some() || node.max.get(name).is_some()
         };

@@ -300,12 +300,18 @@ fn cells(row: &Row) -> Vec<String> {
 /// Rounded to what a person compares: a thousandth of a core, a mebibyte.
 fn amount(resource: &str, nanos: i128) -> String {
     let step = if resource == "cpu" { 1_000_000 } else { (1 << 20) * 1_000_000_000 };
-    shown(resource, nanos / step * step)
+    shown(resource, nearest(nanos, step).saturating_mul(step))
+}
+
+/// How many steps are the nearest to a part; of two that are as near, the one further from nothing.
+const fn nearest(part: i128, step: i128) -> i128 {
+    let half = if part < 0 { -(step / 2) } else { step / 2 };
+    part.saturating_add(half) / step
 }
 
 fn with_share(resource: &str, part: i128, whole: i128) -> String {
     let text = amount(resource, part);
-    if whole > 0 { format!("{text} ({}%)", part.saturating_mul(100) / whole) } else { text }
+    if whole > 0 { format!("{text} ({}%)", nearest(part.saturating_mul(100), whole)) } else { text }
 }
 
 #[cfg(test)]
@@ -315,7 +321,11 @@ mod tests {
     #[test]
     fn amounts_are_rounded_for_people() {
         for (resource, nanos, expected) in [
-            ("cpu", 1_234_567_890, "1234m"),
+            ("cpu", 1_234_567_890, "1235m"),
+            ("cpu", 1_234_467_890, "1234m"),
+            ("cpu", 500_000, "1m"),
+            ("cpu", -1_500_000, "-2m"),
+            ("memory", ((5 << 20) + (1 << 19)) * 1_000_000_000, "6Mi"),
             ("cpu", 2_000_000_000, "2"),
             ("memory", ((5 << 20) + 77) * 1_000_000_000, "5Mi"),
             ("memory", 0, "0"),
@@ -323,6 +333,7 @@ mod tests {
             assert_eq!(amount(resource, nanos), expected);
         }
         assert_eq!(with_share("cpu", 500_000_000, 2_000_000_000), "500m (25%)");
+        assert_eq!(with_share("cpu", 666_000_000, 1_000_000_000), "666m (67%)");
         assert_eq!(with_share("cpu", 0, 0), "0");
     }
 }

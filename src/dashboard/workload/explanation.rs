@@ -38,15 +38,16 @@ pub(super) fn explained(view: &View<'_>, key: &WorkloadKey, read: &Read) -> Mark
         Vec::new()
     };
     let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     let applied =
         pod.pointer("/metadata/annotations").and_then(|all| all.get(keys::APPLIED)).and_then(Value::as_str);
     let title = format!("{} {}", key.workload.kind, key);
     let title = title.replacen(&format!("{}/", key.workload.kind), "", 1);
     html! {
         p {
-            "Pod " (foreign(name)) ", which runs: "
+            "Pod " (foreign(name)) @if phase == "Running" { ", which runs" } ": "
             @match applied { Some(applied) => { (visible(applied)) } None => { "nothing was done to it" } }
-            ". The next one would be:"
+            ". The next one like it (it is the newest) would be:"
         }
         (words::decision(&title, &decision, &reasons))
     }
@@ -93,11 +94,16 @@ mod tests {
         });
         let workload = Workload { group: "apps".into(), kind: "Deployment".into(), name: "web".into() };
         let key = WorkloadKey { namespace: "shop".into(), workload: workload.into() };
-        let read = Read { pod: Some(Ok(Some(pod))), ..Read::default() };
+        let mut running = pod.clone();
+        running["status"] = json!({"phase": "Running"});
+        let read = |pod| Read { pod: Some(Ok(Some(pod))), ..Read::default() };
         let (query, now) = (Query::default(), Timestamp::UNIX_EPOCH);
         let frame = Frame { path: "/", query: &query, section: "none", refreshes: false, now };
         let view = View { known: &known, frame, now };
-        let text = explained(&view, &key, &read).into_string();
+        let text = explained(&view, &key, &read(running)).into_string();
+        assert!(text.contains("which runs"), "{text}");
+        let text = explained(&view, &key, &read(pod)).into_string();
+        assert!(!text.contains("which runs"), "it is pending: {text}");
         assert!(text.contains("applied (profile all)"), "{text}");
         assert!(text.contains("500m") && !text.contains("unchanged"), "{text}");
     }

@@ -45,24 +45,25 @@ impl Address {
     }
 
     /// The workload as it is known: by its pods, by a recommendation, or by an autoscaler. There may be some of the same
-    /// kind in several groups; `group` says which one, else it is the first.
+    /// kind in several groups; `group` says which one, else it is that of Kubernetes' own, or the first.
     fn find(&self, known: &Sources, group: &str) -> Option<WorkloadKey> {
+        let is_foreign = |workload: &Workload| !savings::OWN_GROUPS.contains(&workload.group.as_str());
         let key = |workload: &Workload| WorkloadKey {
             namespace: self.namespace.as_str().into(),
             workload: workload.clone().into(),
         };
         if let Some(survey) = known.surveys.as_ref().and_then(crate::survey::Surveys::look) {
-            let mut all = survey.savings.workloads.keys();
-            let found = all.find(|key| *key.namespace == *self.namespace && self.is(&key.workload, group));
-            if let Some(found) = found {
+            let all = survey.savings.workloads.keys();
+            let found = all.filter(|key| *key.namespace == *self.namespace && self.is(&key.workload, group));
+            if let Some(found) = found.min_by_key(|key| is_foreign(&key.workload)) {
                 return Some(found.clone());
             }
         }
         let objects = known.objects.load();
         let targets = objects.recommendations_in(&self.namespace).map(|found| &found.target);
         let scaled = objects.hpas_in(&self.namespace).map(|hpa| &hpa.target);
-        let mut all = targets.chain(scaled);
-        all.find(|workload| self.is(workload, group)).map(key)
+        let all = targets.chain(scaled).filter(|workload| self.is(workload, group));
+        all.min_by_key(|workload| is_foreign(workload)).map(key)
     }
 }
 
@@ -153,18 +154,40 @@ fn figures(view: &View<'_>, key: &WorkloadKey, row: &Row, day: &history::Day) ->
     }
 }
 
-/// Decisions about pods whose names begin as those of its controllers do.
+/// Whether a decision is about the workload or, as far as names tell, about a pod of it: what controllers add to names is
+/// known by their kind, and before it is added the name ends with `…`.
+fn is_of(workload: &Workload, kind: &str, name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(workload.name.as_str()) else { return false };
+    if kind != "Pod" {
+        return rest.is_empty() && kind == workload.kind;
+    }
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_random = |part: &str| {
+        let plain = |byte: u8| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte);
+        part == "…" || (!part.is_empty() && part.bytes().all(plain))
+    };
+    let parts: Vec<&str> = rest.split('-').collect();
+    match (workload.kind.as_str(), parts.as_slice()) {
+        ("Pod", [""]) => true,
+        ("StatefulSet", ["", number]) => is_number(number),
+        ("Deployment", ["", hash, random]) => is_random(hash) && is_random(random),
+        ("CronJob", ["", number, random]) => is_number(number) && is_random(random),
+        ("ReplicaSet" | "ReplicationController" | "DaemonSet", ["", random]) => is_random(random),
+        ("Pod" | "StatefulSet" | "Deployment" | "CronJob" | "ReplicaSet" | "ReplicationController" | "DaemonSet", _) => false,
+        // Of other controllers nothing is known.
+        (_, parts) => parts.len() > 1 && parts.first() == Some(&""),
+    }
+}
+
+/// Decisions about pods whose names are as its controllers make them.
 fn decided(view: &View<'_>, key: &WorkloadKey) -> Markup {
     let name = &key.workload.name;
-    let is_of = |pod: &str| {
-        pod == name || pod.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(['-', '…']))
-    };
     let found: Vec<_> = view
         .known
         .decisions
         .newest_first()
         .into_iter()
-        .filter(|decided| *decided.namespace == *key.namespace && is_of(&decided.name))
+        .filter(|decided| *decided.namespace == *key.namespace && is_of(&key.workload, &decided.kind, &decided.name))
         .take(DECISIONS)
         .collect();
     if found.is_empty() {
@@ -174,7 +197,33 @@ fn decided(view: &View<'_>, key: &WorkloadKey) -> Markup {
     }
     let all = format!("/decisions?namespace={}&q={}", encoded(&key.namespace), encoded(name));
     html! {
-        (decisions::table(&found, view.now, "Pods whose names begin with that of the workload, the newest first"))
+        (decisions::table(&found, view.now, "Pods whose names are as those of the workload, the newest first"))
         p.more { a href=(all) { "All decisions about such names" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_about_pods_of_other_workloads_are_not_shown() {
+        for (rule, kind, decided, expected) in [
+            ("a pod", "Deployment", ("Pod", "web-5d4f8c7b9-x2x4z"), true),
+            ("one that has no name yet", "Deployment", ("Pod", "web-5d4f8c7b9-…"), true),
+            ("of a workload with a longer name", "Deployment", ("Pod", "web-api-5d4f8c7b9-x2x4z"), false),
+            ("of a StatefulSet of that name", "Deployment", ("Pod", "web-0"), false),
+            ("a replica", "StatefulSet", ("Pod", "web-0"), true),
+            ("of a Deployment of that name", "StatefulSet", ("Pod", "web-5d4f8c7b9-x2x4z"), false),
+            ("on a node", "DaemonSet", ("Pod", "web-x2x4z"), true),
+            ("of a run", "CronJob", ("Pod", "web-29000000-x2x4z"), true),
+            ("itself", "Pod", ("Pod", "web"), true),
+            ("another kind", "Deployment", ("HorizontalPodAutoscaler", "web"), false),
+            ("something of others", "CloneSet", ("Pod", "web-any"), true),
+            ("another beginning", "CloneSet", ("Pod", "webs-any"), false),
+        ] {
+            let workload = Workload { group: String::new(), kind: kind.to_owned(), name: "web".to_owned() };
+            assert_eq!(is_of(&workload, decided.0, decided.1), expected, "{rule}");
+        }
     }
 }

@@ -29,7 +29,7 @@ pub use place::{Judgement, TreePlace, UsageByNamespace, usage_by_namespace};
 pub use pod::{QuotaPod, QuotaPodError};
 pub use read::{TREE_GROUP, TREE_KIND, TREE_VERSION};
 pub use reclaim::{Candidates, Honour, NEVER_EVICTED_FROM, Plan, PodNames, Situation, Victim, plan};
-pub use report::{Report, report};
+pub use report::{Borrowing, Report, report};
 pub use stored::{StoredTree, TREE_NAMESPACE};
 pub use tree::{Node, NodeId, Tree};
 pub use used::Used;

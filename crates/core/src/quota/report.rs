@@ -1,9 +1,12 @@
 //! A tree with what is used at each node, as its status has it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::quota::ledger::Ledger;
-use crate::quota::{Amounts, NodeId, Tree, Used};
+use crate::quota::{Amounts, Node, NodeId, PODS, Tree, Used};
 
 /// The tree in a status, as far as there is room.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +17,7 @@ pub struct Report {
     pub levels: usize,
     /// Whether any were.
     pub is_cut: bool,
-    /// What all leaves together use beyond what each is guaranteed.
+    /// What all leaves together borrow, as [`Borrowing`] has it.
     pub borrowed: Amounts,
 }
 
@@ -45,21 +48,48 @@ pub fn report(tree: &Tree, ledger: &Ledger, most_bytes: usize) -> Report {
     Report { root: assembled(tree, own, levels), levels, is_cut, borrowed: borrowed(tree, &used) }
 }
 
-fn borrowed(tree: &Tree, used: &Used) -> Amounts {
-    let mut sum = Amounts::new();
-    for (id, node) in tree.ids().zip(tree.nodes()) {
-        // Only what somebody guarantees or bounds can be borrowed.
-        for (resource, _) in node.max.iter().chain(node.min.iter()) {
-            sum.add_one(resource, 0);
+/// What can be borrowed in a tree: what somebody there guarantees or bounds. How many pods there are is borrowed only
+/// where a number of them is guaranteed; a bound alone says nothing of whose they are.
+#[derive(Clone, Debug)]
+pub struct Borrowing(BTreeSet<Arc<str>>);
+
+impl Borrowing {
+    /// That of a tree.
+    pub fn of(tree: &Tree) -> Self {
+        let guaranteed = tree.nodes().iter().flat_map(|node| node.min.iter());
+        let bounded = tree.nodes().iter().flat_map(|node| node.max.iter());
+        let bounded = bounded.filter(|(name, _)| ***name != *PODS);
+        Self(guaranteed.chain(bounded).map(|(name, _)| Arc::clone(name)).collect())
+    }
+
+    /// What a node that uses so much has beyond its minimum; only what is more than nothing. There is nobody above the
+    /// root to borrow from.
+    pub fn at(&self, node: &Node, used: &Amounts) -> Amounts {
+        let mut borrowed = Amounts::new();
+        if node.parent.is_none() {
+            return borrowed;
         }
-        if !node.children.is_empty() {
-            continue;
-        }
-        for (resource, nanos) in used.at(id).iter() {
-            let beyond = nanos.saturating_sub(node.min.of(resource));
-            if beyond > 0 && sum.get(resource).is_some() {
-                sum.add_one(resource, beyond);
+        for (resource, nanos) in used.iter() {
+            let min = node.min.get(resource);
+            let counts = self.0.contains(resource) && (**resource != *PODS || min.is_some());
+            let beyond = nanos.saturating_sub(min.unwrap_or(0));
+            if counts && beyond > 0 {
+                borrowed.add_one(resource, beyond);
             }
+        }
+        borrowed
+    }
+}
+
+fn borrowed(tree: &Tree, used: &Used) -> Amounts {
+    let borrowing = Borrowing::of(tree);
+    let mut sum = Amounts::new();
+    for resource in &borrowing.0 {
+        sum.add_one(resource, 0);
+    }
+    for (id, node) in tree.ids().zip(tree.nodes()) {
+        if node.children.is_empty() {
+            sum.add(&borrowing.at(node, used.at(id)));
         }
     }
     sum
@@ -177,6 +207,27 @@ mod tests {
             Some(&json!("0")),
             "nothing used is said"
         );
+    }
+
+    #[test]
+    fn what_is_borrowed_is_guaranteed_or_bounded_somewhere() {
+        let amounts = |list: &[(&'static str, i128)]| -> Amounts {
+            list.iter().map(|(name, units)| (*name, units * UNIT)).collect()
+        };
+        let used = amounts(&[("cpu", 3), ("memory", 3), ("pods", 3), ("example.com/fpga", 3)]);
+        let root = Node { name: "root".into(), max: amounts(&[("cpu", 9), ("pods", 9)]), ..Node::default() };
+        let flat = Tree::new("t", "", 1, [root.clone()]);
+        for (rule, min, expected) in [
+            ("nothing is guaranteed", amounts(&[]), amounts(&[("cpu", 3)])),
+            ("a part", amounts(&[("cpu", 2), ("memory", 1)]), amounts(&[("cpu", 1), ("memory", 2)])),
+            ("all", amounts(&[("cpu", 3), ("memory", 4)]), amounts(&[])),
+            ("a number of pods", amounts(&[("cpu", 3), ("pods", 1)]), amounts(&[("pods", 2)])),
+        ] {
+            let leaf = Node { name: "leaf".into(), parent: flat.id(0), min, ..Node::default() };
+            let borrowing = Borrowing::of(&Tree::new("t", "", 1, [root.clone(), leaf.clone()]));
+            assert_eq!(borrowing.at(&leaf, &used), expected, "{rule}");
+            assert_eq!(borrowing.at(&root, &used), Amounts::new(), "{rule}: nobody is above the root");
+        }
     }
 
     #[test]

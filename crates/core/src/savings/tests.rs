@@ -72,6 +72,44 @@ fn what_a_pod_counts_before_and_now() {
 }
 
 #[test]
+fn a_lowered_request_counts_as_one_though_another_hides_it() {
+    let init = |cpu: &str| {
+        json!({
+            "initContainers": [{"name": "load", "resources": {"requests": {"cpu": cpu}}}],
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}],
+        })
+    };
+    for (rule, original, expected) in [
+        ("a record that is believed", lowered("1", "500m"), true),
+        ("a record of another request", lowered("1", "400m"), false),
+        ("no record", Value::Null, false),
+    ] {
+        let read = SavingsPod::read(&pod("p", &original, &init("2"), "Running"), &Objects::default());
+        let read = read.unwrap().unwrap();
+        assert_eq!(read.before, read.now, "{rule}");
+        assert_eq!(read.lowered, expected, "{rule}");
+    }
+}
+
+#[test]
+fn names_in_owner_references_are_cut() {
+    for (rule, name, expected) in [
+        ("as long as a name may be", "a".repeat(253), "a".repeat(253)),
+        ("a letter more", "a".repeat(254), "a".repeat(250) + "..."),
+        ("a megabyte", "é".repeat(500_000), "é".repeat(125) + "..."),
+    ] {
+        let mut pod = pod("p", &Value::Null, &containers("1", "1Gi"), "Running");
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": format!("{name}/v1"), "kind": name, "name": name, "uid": "r", "controller": true}]);
+        let read = SavingsPod::read(&pod, &Objects::default()).unwrap().unwrap();
+        let workload = &read.workload.workload;
+        for text in [&workload.group, &workload.kind, &workload.name] {
+            assert_eq!(*text, expected, "{rule}");
+        }
+    }
+}
+
+#[test]
 fn pods_that_count_nothing() {
     for (rule, pod) in [
         ("succeeded", pod("p", &Value::Null, &containers("1", "1Gi"), "Succeeded")),
