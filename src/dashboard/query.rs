@@ -39,7 +39,11 @@ fn segment(raw: &str) -> Result<String, Refusal> {
 
 /// Whether a text can be a part of a path: browsers resolve dots and slashes, escaped ones too.
 pub(super) fn is_segment(text: &str) -> bool {
-    !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\\']) && !text.contains(char::is_control)
+    !text.is_empty()
+        && text != "."
+        && text != ".."
+        && !text.contains(['/', '\\'])
+        && !text.contains(char::is_control)
 }
 
 /// Undoes `%41`; `None` for escapes that are broken, or that are no UTF-8.

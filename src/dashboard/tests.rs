@@ -207,7 +207,8 @@ async fn names_that_are_no_part_of_an_address_have_no_link() {
 #[tokio::test]
 async fn workloads_of_one_name_in_two_groups_have_two_pages() {
     let of = |group: &str, pods: u64| {
-        let workload = Workload { group: group.to_owned(), kind: "StatefulSet".to_owned(), name: "db".to_owned() };
+        let workload =
+            Workload { group: group.to_owned(), kind: "StatefulSet".to_owned(), name: "db".to_owned() };
         let key = WorkloadKey { namespace: "shop".into(), workload: workload.into() };
         (key, Row { pods, ..Row::default() })
     };

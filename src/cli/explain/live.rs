@@ -259,7 +259,8 @@ impl Live {
 /// The selector of a workload as the API server takes it.
 fn selector(workload: &Value) -> String {
     let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
-    let equal = labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let equal =
+        labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     let expressions = workload.pointer("/spec/selector/matchExpressions").and_then(Value::as_array);
     let others = expressions.into_iter().flatten().filter_map(|term| {
         let key = term.get("key")?.as_str()?;

@@ -45,9 +45,9 @@ pub(super) fn explained(view: &View<'_>, key: &WorkloadKey, read: &Read) -> Mark
     let title = title.replacen(&format!("{}/", key.workload.kind), "", 1);
     html! {
         p {
-            "Pod " (foreign(name)) @if phase == "Running" { ", which runs" } ": "
+            "Pod " (foreign(name)) ", the newest" @if phase == "Running" { ", which runs" } @else if !phase.is_empty() { " (" (visible(phase)) ")" } ": "
             @match applied { Some(applied) => { (visible(applied)) } None => { "nothing was done to it" } }
-            ". The next one like it (it is the newest) would be:"
+            ". The next one would be:"
         }
         (words::decision(&title, &decision, &reasons))
     }

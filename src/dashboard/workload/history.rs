@@ -129,10 +129,13 @@ fn plot(
         seen(&|point| Some(f64::from((*point.used.get(index)?)?) / unit)),
     );
     let last = |points: &Points, none: &str| {
-        points.last().map_or_else(|| none.to_owned(), |(_, value)| number(*value))
+        points.last().map_or_else(
+            || none.to_owned(),
+            |(at, value)| format!("{} (at {})", number(*value), at.strftime("%Y-%m-%d %H:%M UTC")),
+        )
     };
     let description = format!(
-        "At the end {} {unit_name} requested before, {} requested now, {} used.",
+        "In {unit_name}, at the end: requested before {}, requested now {}, used {}.",
         last(&before, "not known"),
         last(&now, "not known"),
         last(&used, "not measured")

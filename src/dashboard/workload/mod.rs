@@ -173,7 +173,16 @@ fn is_of(workload: &Workload, kind: &str, name: &str) -> bool {
         ("Deployment", ["", hash, random]) => is_random(hash) && is_random(random),
         ("CronJob", ["", number, random]) => is_number(number) && is_random(random),
         ("ReplicaSet" | "ReplicationController" | "DaemonSet", ["", random]) => is_random(random),
-        ("Pod" | "StatefulSet" | "Deployment" | "CronJob" | "ReplicaSet" | "ReplicationController" | "DaemonSet", _) => false,
+        (
+            "Pod"
+            | "StatefulSet"
+            | "Deployment"
+            | "CronJob"
+            | "ReplicaSet"
+            | "ReplicationController"
+            | "DaemonSet",
+            _,
+        ) => false,
         // Of other controllers nothing is known.
         (_, parts) => parts.len() > 1 && parts.first() == Some(&""),
     }
@@ -187,7 +196,9 @@ fn decided(view: &View<'_>, key: &WorkloadKey) -> Markup {
         .decisions
         .newest_first()
         .into_iter()
-        .filter(|decided| *decided.namespace == *key.namespace && is_of(&key.workload, &decided.kind, &decided.name))
+        .filter(|decided| {
+            *decided.namespace == *key.namespace && is_of(&key.workload, &decided.kind, &decided.name)
+        })
         .take(DECISIONS)
         .collect();
     if found.is_empty() {

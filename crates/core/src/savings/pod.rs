@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Figures;
 use crate::objects::Objects;
-use crate::placement::WorkloadKey;
 use crate::overcommit::Originals;
+use crate::placement::WorkloadKey;
 use crate::pod::{Container, PodView, Pruned, Workload, topmost_owner};
 use crate::quota::{Amounts, ChargeError, as_written, charge};
 use crate::resource::Resource;

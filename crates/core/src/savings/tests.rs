@@ -99,8 +99,7 @@ fn names_in_owner_references_are_cut() {
         ("a megabyte", "é".repeat(500_000), "é".repeat(125) + "..."),
     ] {
         let mut pod = pod("p", &Value::Null, &containers("1", "1Gi"), "Running");
-        pod["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": format!("{name}/v1"), "kind": name, "name": name, "uid": "r", "controller": true}]);
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": format!("{name}/v1"), "kind": name, "name": name, "uid": "r", "controller": true}]);
         let read = SavingsPod::read(&pod, &Objects::default()).unwrap().unwrap();
         let workload = &read.workload.workload;
         for text in [&workload.group, &workload.kind, &workload.name] {
