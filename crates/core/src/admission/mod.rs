@@ -27,7 +27,7 @@ pub(crate) use decide::{Match, matched};
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};
 pub use flavors::FlavorStep;
 pub use patch::{Operation, build as build_patch, to_json as patch_to_json};
-pub use quota::{QuotaStep, is_about_pods, judge_pod, quota_answer, quota_step};
+pub use quota::{QuotaStep, is_about_pods, judge_pod, quota_answer, quota_step, quota_step_without_tree};
 pub use response::{ANNOTATIONS_LIMIT, Answer, Denial, DenialKind, Outcome, write, write_to};
 pub use self_check::SelfCheckError;
 pub(crate) use self_check::fits as fits_annotations;
