@@ -101,10 +101,10 @@ impl Engine {
         Self { autoscalers, ..self }
     }
 
-    /// The same engine, that keeps its last decisions there.
+    /// The same engine, that keeps its last decisions there, or none.
     #[must_use]
-    pub fn with_decisions(self, decisions: Decisions) -> Self {
-        Self { decisions: Some(decisions), ..self }
+    pub fn with_decisions(self, decisions: Option<Decisions>) -> Self {
+        Self { decisions, ..self }
     }
 
     /// Keeps a decision where somebody may look.
@@ -215,6 +215,7 @@ impl Engine {
             self_check: None,
             flavors: None,
             load_class: false,
+            would_be: None,
         }
     }
 
@@ -329,6 +330,50 @@ mod tests {
             assert_eq!(response["status"]["code"].as_i64(), code, "{rule}: {answer}");
             let said = response["status"]["message"].as_str();
             assert_eq!(said.is_some_and(|said| said.contains("not known yet")), code.is_some(), "{rule}: {answer}");
+        }
+    }
+
+    /// Reviews of each kind, of both stages.
+    const REVIEWED: [(Stage, &str, &str, &str); 3] = [
+        (Stage::Mutate, "", "Pod", "pods"),
+        (Stage::Mutate, "autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+        (Stage::Validate, "plimsoll.dev", "OvercommitProfile", "overcommitprofiles"),
+    ];
+
+    #[tokio::test]
+    async fn decisions_are_kept_only_where_somebody_can_look() {
+        for (rule, address, kept) in [
+            ("no API port", "''", false),
+            ("the default", "127.0.0.1:8082", true),
+            ("a port of the system's choice", "127.0.0.1:0", true),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("config.yaml");
+            std::fs::write(&file, format!("api: {{address: {address}}}\n")).unwrap();
+            let sources = crate::config::Sources { file: Some(file), ..Default::default() };
+            let config = crate::config::load(&sources).unwrap().config;
+            let decisions = Decisions::of_port(config.api.address);
+            assert_eq!(decisions.is_some(), kept, "{rule}");
+            let elsewhere = Decisions::default();
+            let engine = Engine::new(Arc::default(), Arc::default(), None, Arc::new(Metrics::new("test")))
+                .with_decisions(Some(elsewhere.clone()))
+                .with_decisions(decisions.clone());
+            for (stage, group, kind, resource) in REVIEWED {
+                let version = if group == "autoscaling" { "v2" } else { "v1" };
+                let review = serde_json::json!({
+                    "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                    "request": {
+                        "uid": "u", "operation": "CREATE", "namespace": "shop", "name": "web",
+                        "kind": {"group": group, "version": version, "kind": kind},
+                        "resource": {"group": group, "version": version, "resource": resource},
+                        "object": {"metadata": {"name": "web"}, "spec": {"containers": []}},
+                    },
+                });
+                let reply = engine.review(stage, review.to_string().into()).await;
+                assert_eq!(reply.status, StatusCode::OK, "{rule}: {kind}");
+            }
+            let made = decisions.map_or(0, |decisions| decisions.made());
+            assert_eq!((made, elsewhere.made()), (if kept { 3 } else { 0 }, 0), "{rule}");
         }
     }
 

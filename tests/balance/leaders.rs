@@ -42,6 +42,7 @@ impl Replica {
             own_namespace: "plimsoll-system".to_owned(),
             identity: name.to_owned(),
             placement: placement.clone(),
+            quota: plimsoll::quota::content::Latest::default(),
             rounds: rounds.clone(),
             metrics,
         };

@@ -20,7 +20,8 @@ mod validate;
 
 pub(crate) use apply::apply as apply_patch;
 pub use decide::{
-    AbsentNamespace, Context, Decision, Settings, decide, mutate, needs_namespace, why_no_profile,
+    AbsentNamespace, Context, Decision, Settings, WouldBe, decide, explain, mutate, needs_namespace,
+    why_no_profile,
 };
 pub(crate) use decide::{Match, matched};
 pub use envelope::{EnvelopeError, Review, Stage, Version, read};

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::balance::node::BalanceNode;
-use crate::balance::selector::{at, items, node_selector, node_terms, selects, text, untolerated};
+use crate::balance::rules::{DomainRule, KnownDomains, NodeRule};
+use crate::balance::selector::{at, items, selects, text};
 use crate::balance::spared::Misfit;
 use crate::placement::{Placed, PlacedShape};
 use crate::pod::Json;
@@ -16,8 +17,13 @@ use crate::pod::Json;
 pub(super) struct Templates<'a> {
     nodes: &'a [BalanceNode<'a>],
     groups: Vec<Group<'a>>,
-    /// Those that keep other pods away.
-    repelling: Vec<usize>,
+    /// Where the groups of a namespace are.
+    by_namespace: HashMap<&'a str, Vec<usize>>,
+    /// Those that keep other pods of their own namespace away, and nobody else.
+    repelling: HashMap<&'a str, Vec<usize>>,
+    /// Those that may keep pods of any namespace away.
+    repelling_far: Vec<usize>,
+    domains: KnownDomains<'a>,
 }
 
 /// The pods of a template.
@@ -68,22 +74,52 @@ impl<'a> Templates<'a> {
                 }
             }
         }
-        let repelling = groups.iter().enumerate();
-        let repelling = repelling
-            .filter(|(_, group)| !terms(group.shape, "podAntiAffinity").is_empty())
-            .map(|(at, _)| at);
-        Self { nodes, repelling: repelling.collect(), groups }
+        let mut by_namespace: HashMap<&'a str, Vec<usize>> = HashMap::new();
+        let mut repelling: HashMap<&'a str, Vec<usize>> = HashMap::new();
+        let mut repelling_far = Vec::new();
+        for (at, group) in groups.iter().enumerate() {
+            let namespace = group.shape.workload.namespace.as_ref();
+            by_namespace.entry(namespace).or_default().push(at);
+            let terms = terms(group.shape, "podAntiAffinity");
+            if !terms.iter().all(is_near) {
+                repelling_far.push(at);
+            } else if !terms.is_empty() {
+                repelling.entry(namespace).or_default().push(at);
+            }
+        }
+        Self { nodes, groups, by_namespace, repelling, repelling_far, domains: KnownDomains::default() }
+    }
+
+    fn at<'t>(&'t self, indices: &'t [usize]) -> impl Iterator<Item = &'t Group<'a>> {
+        indices.iter().filter_map(|at| self.groups.get(*at))
+    }
+
+    /// The groups of a namespace.
+    fn of_namespace<'t>(&'t self, namespace: &str) -> impl Iterator<Item = &'t Group<'a>> + use<'t, 'a> {
+        self.at(self.by_namespace.get(namespace).map_or(&[][..], Vec::as_slice))
+    }
+
+    /// The groups that a term of a template in this namespace may select.
+    fn within_reach<'t>(
+        &'t self,
+        term: &Json<'_>,
+        namespace: &str,
+    ) -> Box<dyn Iterator<Item = &'t Group<'a>> + 't> {
+        if is_near(term) { Box::new(self.of_namespace(namespace)) } else { Box::new(self.groups.iter()) }
     }
 
     /// What holds for a pod of this template that leaves the node `source`.
     pub(super) fn constraints(&self, shape: &'a Arc<PlacedShape>, source: &str) -> Constraints<'a> {
         let mut found = Constraints::default();
+        let namespace = shape.workload.namespace.as_ref();
         let own = terms(shape, "podAntiAffinity");
         for term in own {
-            let matching = self.groups.iter().filter(|group| selected(term, shape, group.shape, true));
+            let within_reach = self.within_reach(term, namespace);
+            let matching = within_reach.filter(|group| selected(term, shape, group.shape, true));
             found.closed.push(self.domains(text(term, "topologyKey"), matching, shape, source));
         }
-        for group in self.repelling.iter().filter_map(|at| self.groups.get(*at)) {
+        let near = self.repelling.get(namespace).map_or(&[][..], Vec::as_slice);
+        for group in self.at(near).chain(self.at(&self.repelling_far)) {
             for term in terms(group.shape, "podAntiAffinity") {
                 if selected(term, group.shape, shape, true) {
                     let key = text(term, "topologyKey");
@@ -94,7 +130,7 @@ impl<'a> Templates<'a> {
         let with = terms(shape, "podAffinity");
         for term in with {
             // As the scheduler has it, a pod counts that all terms select.
-            let matching = self.groups.iter().filter(|group| {
+            let matching = self.within_reach(term, namespace).filter(|group| {
                 with.iter().all(|term| {
                     term.get("matchLabelKeys").is_none()
                         && term.get("mismatchLabelKeys").is_none()
@@ -153,26 +189,23 @@ impl<'a> Templates<'a> {
         };
         let (by_affinity, by_taints) =
             (policy("nodeAffinityPolicy", true), policy("nodeTaintsPolicy", false));
-        // Which nodes make domains: those that have the keys of all constraints, and that the pod could go to.
-        let counts_as_domain = |node: &BalanceNode<'_>| {
-            hard.iter().all(|constraint| node.label(text(constraint, "topologyKey")).is_some())
-                && (!by_affinity || allowed(shape, node))
-                && (!by_taints || untolerated(&node.node.taints, tolerations(shape)).is_none())
+        let rule = DomainRule {
+            nodes: NodeRule::of(shape),
+            by_affinity,
+            by_taints,
+            keys: hard.iter().map(|constraint| text(constraint, "topologyKey")).collect(),
+            key,
         };
-        let takes_part: Vec<bool> = self.nodes.iter().map(counts_as_domain).collect();
-        let mut counts: HashMap<&'a str, u32> = HashMap::new();
-        for (node, _) in self.nodes.iter().zip(&takes_part).filter(|(_, takes_part)| **takes_part) {
-            counts.extend(node.label(key).map(|domain| (domain, 0)));
-        }
+        let domains = self.domains.of(rule, self.nodes);
+        let mut counts = domains.empty.clone();
         let same_version = |group: &PlacedShape| {
             items(constraint.get("matchLabelKeys")).iter().filter_map(Json::as_str).all(|label| {
                 shape.labels.get(label).is_none_or(|value| group.labels.get(label) == Some(value))
             })
         };
         let selector = constraint.get("labelSelector");
-        for group in &self.groups {
-            if group.shape.workload.namespace != shape.workload.namespace
-                || !same_version(group.shape)
+        for group in self.of_namespace(&shape.workload.namespace) {
+            if !same_version(group.shape)
                 || !selects(selector, &|key| group.shape.labels.get(key).map(AsRef::as_ref), true)
             {
                 continue;
@@ -180,7 +213,7 @@ impl<'a> Templates<'a> {
             let same = Arc::ptr_eq(group.shape, shape);
             for (at, _, live) in &group.on {
                 let Some(node) = self.nodes.get(*at) else { continue };
-                if takes_part.get(*at) == Some(&true)
+                if domains.takes_part.get(*at) == Some(&true)
                     && let Some(count) = node.label(key).and_then(|domain| counts.get_mut(domain))
                 {
                     let leaves = u32::from(same && node.name() == source);
@@ -218,22 +251,14 @@ impl Constraints<'_> {
     }
 }
 
-/// Whether node selector and required node affinity allow a node.
-pub(super) fn allowed(shape: &PlacedShape, node: &BalanceNode<'_>) -> bool {
-    let labels = |key: &str| node.label(key);
-    let spec = &shape.spec.0;
-    let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
-    node_selector(spec.get("nodeSelector"), &labels)
-        && at(spec, &required).is_none_or(|required| node_terms(required, node.name(), &labels))
-}
-
-pub(super) fn tolerations(shape: &PlacedShape) -> &[Json<'static>] {
-    items(shape.spec.0.get("tolerations"))
-}
-
 /// The required terms of a pod's affinity to pods, or of its anti-affinity.
 fn terms<'a>(shape: &'a PlacedShape, which: &str) -> &'a [Json<'static>] {
     items(at(&shape.spec.0, &["affinity", which, "requiredDuringSchedulingIgnoredDuringExecution"]))
+}
+
+/// Whether a term selects in the namespace of its pod only.
+fn is_near(term: &Json<'_>) -> bool {
+    items(term.get("namespaces")).is_empty() && term.get("namespaceSelector").is_none_or(Json::is_null)
 }
 
 /// Whether a term of a pod of the template `of` selects pods of another one. `unsure` is the answer where that cannot be

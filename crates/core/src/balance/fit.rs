@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::balance::claims::Claim;
-use crate::balance::constraints::{Constraints, Templates, allowed, tolerations};
+use crate::balance::constraints::{Constraints, Templates};
 use crate::balance::node::BalanceNode;
-use crate::balance::selector::{items, node_terms, text, untolerated};
+use crate::balance::rules::NodeRule;
+use crate::balance::selector::{items, node_terms, text};
 use crate::balance::spared::Misfit;
 use crate::placement::{Placed, PlacedPod, PlacedShape};
 use crate::pod::Json;
@@ -30,7 +31,9 @@ pub(super) struct Fitter<'t, 'a> {
     pods: &'a Placed,
     templates: &'t Templates<'a>,
     constraints: HashMap<*const PlacedShape, Constraints<'a>>,
-    elsewhere: HashMap<*const PlacedShape, bool>,
+    elsewhere: HashMap<NodeRule<'a>, bool>,
+    /// Whether a rule lets pods run on a target, by the target's index, as far as it was asked for.
+    by_rule: HashMap<NodeRule<'a>, Vec<Option<Result<(), Misfit>>>>,
 }
 
 impl<'a> Target<'a> {
@@ -62,16 +65,24 @@ fn host_ports(shape: &PlacedShape) -> impl Iterator<Item = (String, String)> {
 
 impl<'t, 'a> Fitter<'t, 'a> {
     pub(super) fn new(source: BalanceNode<'a>, templates: &'t Templates<'a>, pods: &'a Placed) -> Self {
-        Self { source, pods, templates, constraints: HashMap::new(), elsewhere: HashMap::new() }
+        Self {
+            source,
+            pods,
+            templates,
+            constraints: HashMap::new(),
+            elsewhere: HashMap::new(),
+            by_rule: HashMap::new(),
+        }
     }
 
     /// Whether node selector and required affinity allow a node other than the source.
     pub(super) fn allows_another(&mut self, pod: &'a PlacedPod, nodes: &[BalanceNode<'_>]) -> bool {
         let source = self.source.name();
+        let rule = NodeRule::of(&pod.shape);
         *self
             .elsewhere
-            .entry(Arc::as_ptr(&pod.shape))
-            .or_insert_with(|| nodes.iter().any(|node| node.name() != source && allowed(&pod.shape, node)))
+            .entry(rule)
+            .or_insert_with(|| nodes.iter().any(|node| node.name() != source && rule.allows(node)))
     }
 
     /// The first of the targets that a pod fits on and that `accepts` it; else how many are out of the question why.
@@ -87,9 +98,14 @@ impl<'t, 'a> Fitter<'t, 'a> {
             .constraints
             .entry(Arc::as_ptr(&pod.shape))
             .or_insert_with(|| self.templates.constraints(&pod.shape, source));
+        let rule = NodeRule::of(&pod.shape);
+        let by_rule = self.by_rule.entry(rule).or_default();
+        by_rule.resize(targets.len(), None);
         let mut misfits = BTreeMap::new();
-        for target in targets {
-            let fits = on_node(pod, claims, target, self.pods)
+        for (target, known) in targets.iter().zip(by_rule) {
+            let fits = has_room(pod, target, self.pods)
+                .and_then(|()| known.get_or_insert_with(|| by_node(&rule, &target.node)).clone())
+                .and_then(|()| on_node(pod, claims, target, self.pods))
                 .and_then(|()| constraints.misfit(&target.node).map_or(Ok(()), Err))
                 .and_then(|()| accepts(target));
             match fits {
@@ -101,22 +117,28 @@ impl<'t, 'a> Fitter<'t, 'a> {
     }
 }
 
-/// Whether a pod fits on a node, as far as the node alone decides.
-fn on_node(pod: &PlacedPod, claims: &[&Claim], target: &Target<'_>, pods: &Placed) -> Result<(), Misfit> {
+/// Whether a node has what a pod requests.
+fn has_room(pod: &PlacedPod, target: &Target<'_>, pods: &Placed) -> Result<(), Misfit> {
     let (node, shape) = (&target.node, &pod.shape);
-    let (free, ports) = target.taken(pods);
+    let (free, _) = target.taken(pods);
     // Manifests that people write often do not say how many pods a node takes.
     let counts = |name: &str| name != PODS || node.node.allocatable.get(PODS).is_some();
     let lacking = shape.requests.iter().find(|(name, asked)| counts(name) && *asked > free.of(name));
-    if let Some((name, _)) = lacking {
-        return Err(Misfit::Requests(Arc::clone(name)));
-    }
-    if !allowed(shape, node) {
+    lacking.map_or(Ok(()), |(name, _)| Err(Misfit::Requests(Arc::clone(name))))
+}
+
+/// Whether a rule lets pods run on a node.
+fn by_node(rule: &NodeRule<'_>, node: &BalanceNode<'_>) -> Result<(), Misfit> {
+    if !rule.allows(node) {
         return Err(Misfit::Affinity);
     }
-    if let Some(taint) = untolerated(&node.node.taints, tolerations(shape)) {
-        return Err(Misfit::Taint(taint.key.clone()));
-    }
+    rule.untolerated(node).map_or(Ok(()), |taint| Err(Misfit::Taint(taint.key.clone())))
+}
+
+/// Whether a pod fits on a node that has room, as far as the node alone decides.
+fn on_node(pod: &PlacedPod, claims: &[&Claim], target: &Target<'_>, pods: &Placed) -> Result<(), Misfit> {
+    let (node, shape) = (&target.node, &pod.shape);
+    let (_, ports) = target.taken(pods);
     if host_ports(shape).any(|port| ports.contains(&port)) {
         return Err(Misfit::HostPort);
     }

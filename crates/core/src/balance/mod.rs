@@ -20,6 +20,7 @@ mod node;
 mod pod_uses;
 mod quota;
 mod round;
+mod rules;
 mod selector;
 mod settings;
 mod spared;

@@ -83,9 +83,12 @@ pub(in super::super) async fn replicas(world: &World) -> Result<()> {
         for (name, penalty) in [("with", 2), ("without", 0)] {
             let mut section = gauges.section();
             section["replicaPenalty"] = penalty.into();
+            // Nothing else is to keep the replicas apart.
+            section["hotSpot"] = json!({"bindings": 1000});
             placement.serve(&section).await?;
             placement.loaded(4).await?;
-            placement.schedule_by(&placement.configuration(&[])?)?;
+            // With less the scheduler's own topology spread weighs about as much as load does.
+            placement.schedule_by(&placement.configuration(&["--weight=3"])?)?;
             let web = placement.workload("Deployment", name, PODS, &json!({"requests": {"cpu": "100m"}}));
             world.cluster.create(&web).await?;
             let placed = placement.placed(&format!("app={name}"), PODS).await?;
