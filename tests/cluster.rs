@@ -388,9 +388,14 @@ async fn a_right_that_only_a_part_needs_keeps_no_replica_from_starting() {
     assert!(replica.readiness.has_started());
     let said = || format!("{:?}", replica.readiness);
     eventually("all are named", || {
-        ["elasticquotatrees.scheduling.sigs.k8s.io", "resourceflavors.kueue.x-k8s.io", "nodes", "horizontalpodautoscalers"]
-            .iter()
-            .all(|kind| said().contains(kind))
+        [
+            "elasticquotatrees.scheduling.sigs.k8s.io",
+            "resourceflavors.kueue.x-k8s.io",
+            "nodes",
+            "horizontalpodautoscalers",
+        ]
+        .iter()
+        .all(|kind| said().contains(kind))
     })
     .await;
     assert!(said().contains("Degraded"), "{}", said());
@@ -403,7 +408,8 @@ async fn a_right_that_only_a_part_needs_keeps_no_replica_from_starting() {
     for path in [TREES, FLAVORS, NODES, HPAS] {
         fake.forbid(path, false);
     }
-    eventually("the tree", || replica.snapshots.knows_quota_tree() && replica.snapshots.has_autoscalers()).await;
+    eventually("the tree", || replica.snapshots.knows_quota_tree() && replica.snapshots.has_autoscalers())
+        .await;
     eventually("all is well", || !said().contains("Degraded")).await;
     assert_eq!(replica.metric("plimsoll_degraded{reason=\"right_missing\"}"), Some(0.0));
 

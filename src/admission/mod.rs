@@ -320,16 +320,22 @@ mod tests {
             });
             Bytes::from(review.to_string())
         };
-        for (rule, namespace, code) in
-            [("may be bound", "shop", Some(429)), ("never", "kube-system", None), ("our own", "plimsoll-system", None)]
-        {
+        for (rule, namespace, code) in [
+            ("may be bound", "shop", Some(429)),
+            ("never", "kube-system", None),
+            ("our own", "plimsoll-system", None),
+        ] {
             let reply = engine.review(Stage::Validate, review(namespace)).await;
             let answer: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
             let response = &answer["response"];
             assert_eq!(response["allowed"], code.is_none(), "{rule}: {answer}");
             assert_eq!(response["status"]["code"].as_i64(), code, "{rule}: {answer}");
             let said = response["status"]["message"].as_str();
-            assert_eq!(said.is_some_and(|said| said.contains("not known yet")), code.is_some(), "{rule}: {answer}");
+            assert_eq!(
+                said.is_some_and(|said| said.contains("not known yet")),
+                code.is_some(),
+                "{rule}: {answer}"
+            );
         }
     }
 

@@ -362,7 +362,10 @@ mod tests {
     async fn a_status_that_is_not_taken_is_told_and_stops_no_quota() {
         let service = tower::service_fn(|request: HttpRequest<Body>| {
             let (code, body) = match request.method().as_str() {
-                "PATCH" => (422, json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "status.root: Invalid value", "details": {"name": "elastic"}})),
+                "PATCH" => (
+                    422,
+                    json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "status.root: Invalid value", "details": {"name": "elastic"}}),
+                ),
                 _ => (200, json!({"metadata": {"name": "elastic", "uid": "1"}, "items": []})),
             };
             let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));

@@ -135,7 +135,8 @@ impl Health {
     /// What is said of `what` of a part, if it fails since a right is missing.
     pub(crate) fn forbidden(&self, part: Part, what: &str) -> Option<String> {
         self.with(part, |known| {
-            let mut problems = known.problems.iter().filter(|((of, _), problem)| of == what && problem.forbidden);
+            let mut problems =
+                known.problems.iter().filter(|((of, _), problem)| of == what && problem.forbidden);
             problems.next().map(|(_, problem)| problem.message.clone())
         })
     }

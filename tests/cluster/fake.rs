@@ -179,9 +179,11 @@ impl FakeApi {
 
     /// Answers lists and watches of a collection with 403.
     pub(crate) fn forbid(&self, path: &'static str, forbidden: bool) {
-        self.change(|state| {
-            if forbidden { state.forbidden.insert(path) } else { state.forbidden.remove(path) }
-        });
+        self.change(
+            |state| {
+                if forbidden { state.forbidden.insert(path) } else { state.forbidden.remove(path) }
+            },
+        );
     }
 
     /// Holds back the answers of lists and reads of a collection.

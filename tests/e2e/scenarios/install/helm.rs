@@ -119,7 +119,10 @@ async fn crds_are_left(playground: &Playground) -> Result<()> {
     playground.release(&[]).await?;
     let crds = "apiextensions.k8s.io/v1";
     let flavors = playground.read(crds, "CustomResourceDefinition", FLAVORS).await?;
-    playground.cluster.delete(&crate::harness::objects::named(crds, "CustomResourceDefinition", &flavors)).await
+    playground
+        .cluster
+        .delete(&crate::harness::objects::named(crds, "CustomResourceDefinition", &flavors))
+        .await
 }
 
 /// The chart as it might have been a version ago: a column of a CRD was not there yet.
