@@ -26,3 +26,5 @@ mod profiles;
 mod quota;
 #[path = "cluster/replica.rs"]
 mod replica;
+#[path = "cluster/rights.rs"]
+mod rights;
