@@ -1,6 +1,7 @@
 //! The last decisions of this replica, in memory, for people who look.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -56,6 +57,11 @@ struct Ring {
 }
 
 impl Decisions {
+    /// A place for decisions where somebody can look, at the address of the API port; without one nothing is kept.
+    pub fn of_port(address: Option<SocketAddr>) -> Option<Self> {
+        address.map(|_| Self::default())
+    }
+
     /// Keeps a decision, in place of the oldest one.
     pub fn record(&self, decided: Decided) {
         // The allocation and what is forgotten are outside of the lock.

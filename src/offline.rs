@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use plimsoll_core::admission::{AbsentNamespace, Context, Decision, Settings, decide, patch_to_json};
+use plimsoll_core::admission::{
+    AbsentNamespace, Context, Decision, Settings, decide, explain, patch_to_json,
+};
 use plimsoll_core::objects::{Fact, FactKey, Objects, read_manifest};
 use plimsoll_core::pod::{Pruned, default_from_limit_ranges, default_requests, defaulted};
 use serde_json::Value;
@@ -114,6 +116,12 @@ impl Offline {
     pub fn decide(&self, pod: &Pruned<'_>, namespace: &str) -> Decision {
         let defaulted = self.defaulted(pod, namespace);
         decide(pod, namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
+    }
+
+    /// The same for a person: with `apply: false` also what would become of the pod.
+    pub fn explain(&self, pod: &Pruned<'_>, namespace: &str) -> Decision {
+        let defaulted = self.defaulted(pod, namespace);
+        explain(pod, namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
     }
 
     /// A pod as it would be stored: changed as [`decide`](Self::decide) says, and with what the API server fills in.

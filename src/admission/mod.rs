@@ -101,10 +101,10 @@ impl Engine {
         Self { autoscalers, ..self }
     }
 
-    /// The same engine, that keeps its last decisions there.
+    /// The same engine, that keeps its last decisions there, or none.
     #[must_use]
-    pub fn with_decisions(self, decisions: Decisions) -> Self {
-        Self { decisions: Some(decisions), ..self }
+    pub fn with_decisions(self, decisions: Option<Decisions>) -> Self {
+        Self { decisions, ..self }
     }
 
     /// Keeps a decision where somebody may look.
@@ -150,12 +150,18 @@ impl Engine {
             Ok(review) => review,
             Err(error) => return Answered::Now(self.unreadable(Stage::Validate, &error)),
         };
+        // Asked before the objects are looked at, which may hold the tree a moment later.
+        let knows_tree = self.quota.as_ref().is_none_or(|door| door.snapshots.knows_quota_tree());
         let objects = self.objects.load_full();
         let settings = self.settings.load_full();
         if let Some(door) = &self.quota
             && core::is_about_pods(&review)
         {
-            let step = core::quota_step(&review, &objects, &settings);
+            let step = if knows_tree {
+                core::quota_step(&review, &objects, &settings)
+            } else {
+                core::quota_step_without_tree(&review, &settings)
+            };
             return quota::answer(&review, step, door, &self.metrics, self.decisions.as_ref());
         }
         let usage = match &self.quota {
@@ -209,6 +215,7 @@ impl Engine {
             self_check: None,
             flavors: None,
             load_class: false,
+            would_be: None,
         }
     }
 
@@ -287,6 +294,50 @@ fn operation(text: &str) -> Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reviews of each kind, of both stages.
+    const REVIEWED: [(Stage, &str, &str, &str); 3] = [
+        (Stage::Mutate, "", "Pod", "pods"),
+        (Stage::Mutate, "autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+        (Stage::Validate, "plimsoll.dev", "OvercommitProfile", "overcommitprofiles"),
+    ];
+
+    #[tokio::test]
+    async fn decisions_are_kept_only_where_somebody_can_look() {
+        for (rule, address, kept) in [
+            ("no API port", "''", false),
+            ("the default", "127.0.0.1:8082", true),
+            ("a port of the system's choice", "127.0.0.1:0", true),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("config.yaml");
+            std::fs::write(&file, format!("api: {{address: {address}}}\n")).unwrap();
+            let sources = crate::config::Sources { file: Some(file), ..Default::default() };
+            let config = crate::config::load(&sources).unwrap().config;
+            let decisions = Decisions::of_port(config.api.address);
+            assert_eq!(decisions.is_some(), kept, "{rule}");
+            let elsewhere = Decisions::default();
+            let engine = Engine::new(Arc::default(), Arc::default(), None, Arc::new(Metrics::new("test")))
+                .with_decisions(Some(elsewhere.clone()))
+                .with_decisions(decisions.clone());
+            for (stage, group, kind, resource) in REVIEWED {
+                let version = if group == "autoscaling" { "v2" } else { "v1" };
+                let review = serde_json::json!({
+                    "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                    "request": {
+                        "uid": "u", "operation": "CREATE", "namespace": "shop", "name": "web",
+                        "kind": {"group": group, "version": version, "kind": kind},
+                        "resource": {"group": group, "version": version, "resource": resource},
+                        "object": {"metadata": {"name": "web"}, "spec": {"containers": []}},
+                    },
+                });
+                let reply = engine.review(stage, review.to_string().into()).await;
+                assert_eq!(reply.status, StatusCode::OK, "{rule}: {kind}");
+            }
+            let made = decisions.map_or(0, |decisions| decisions.made());
+            assert_eq!((made, elsewhere.made()), (if kept { 3 } else { 0 }, 0), "{rule}");
+        }
+    }
 
     #[test]
     fn overload_is_a_denial_only_where_a_status_would_hold_others() {

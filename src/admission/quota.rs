@@ -23,24 +23,23 @@ pub(super) fn answer(
     decisions: Option<&Decisions>,
 ) -> Answered {
     let operation = operation(&review.operation);
+    let now = |answer: Answer| {
+        metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
+        if let Some(decisions) = decisions {
+            decisions.record(Decided::now(Stage::Validate, review, &answer));
+        }
+        Answered::Now(written(review, &answer))
+    };
     let (request, warnings) = match step {
         QuotaStep::Ask { request, warnings } => (request, warnings),
-        QuotaStep::Skip(skip) => {
-            let answer = Answer::allow(Outcome::Skipped(skip));
-            metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
-            if let Some(decisions) = decisions {
-                decisions.record(Decided::now(Stage::Validate, review, &answer));
-            }
-            return Answered::Now(written(review, &answer));
-        }
+        QuotaStep::Skip(skip) => return now(Answer::allow(Outcome::Skipped(skip))),
         QuotaStep::Refuse(why) => {
             metrics.quota_decision(QuotaOutcome::Blocked);
-            let answer = Answer::deny(why);
-            metrics.admission_request(Stage::Validate, operation, answer.outcome.word());
-            if let Some(decisions) = decisions {
-                decisions.record(Decided::now(Stage::Validate, review, &answer));
-            }
-            return Answered::Now(written(review, &answer));
+            return now(Answer::deny(why));
+        }
+        QuotaStep::Wait(why) => {
+            metrics.quota_decision(QuotaOutcome::NotReady);
+            return now(Answer::deny_for_now(why.to_owned()));
         }
     };
     // What is waited for must not hold on to the request.

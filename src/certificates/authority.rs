@@ -124,6 +124,13 @@ impl Root {
         Timestamp::from_second(self.not_after).unwrap_or(Timestamp::MAX)
     }
 
+    /// The end of its validity, and `margin` before.
+    #[must_use]
+    pub fn ends_and_renew(&self, margin: Duration) -> (Timestamp, Timestamp) {
+        let ends = self.not_after();
+        (ends, ends.checked_sub(margin).unwrap_or(Timestamp::MIN))
+    }
+
     /// The beginning of its validity.
     #[must_use]
     pub fn not_before(&self) -> Timestamp {

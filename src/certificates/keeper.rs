@@ -23,8 +23,8 @@ use crate::server::tls::Clock;
 const NAME: &str = "plimsoll CA";
 /// After a conflict it is looked again within this time.
 const SOON: Duration = Duration::from_secs(1);
-/// After a patch was refused it is tried again so much later, and no sooner than all others could be waited for.
-const AGAIN: Duration = Duration::from_secs(60);
+/// After a patch was refused it is tried again so much later.
+const AGAIN: Duration = Duration::from_secs(10);
 /// So many conflicts in a row are told: whoever only was faster is not so each time.
 const CONFLICTS: u32 = 5;
 
@@ -66,6 +66,9 @@ enum RoundError {
     Content { name: String, problem: secret::ContentError },
     #[error(transparent)]
     Bundle(#[from] WriteError),
+    /// What was refused, and when it is tried again.
+    #[error("{0}")]
+    Refused(String),
     #[error("no authority can be made: {0}")]
     Make(#[from] AuthorityError),
 }
@@ -122,7 +125,7 @@ struct Keeper {
     started: Instant,
     /// What was complained about last.
     said: Option<String>,
-    /// What may not be written, why, and since when.
+    /// What may not be written, why, and when it was tried last.
     refused: BTreeMap<String, (String, Instant)>,
     /// So many rounds in a row somebody else was faster.
     conflicts: u32,
@@ -137,7 +140,8 @@ impl Keeper {
         let (pause, wrong) = match step {
             Ok(Done::More) => return Duration::ZERO,
             Ok(Done::Idle { at_most, wrong }) => {
-                (at_most.map_or(self.parts.interval, |most| most.min(self.parts.interval)), wrong)
+                let pause = self.parts.interval.min(self.next_try());
+                (at_most.map_or(pause, |most| most.min(pause)), wrong)
             }
             Err(error) if error.is_conflict() => {
                 tracing::debug!(%error, "looking again");
@@ -149,7 +153,7 @@ impl Keeper {
             }
             Err(error) => {
                 self.steady.forget();
-                (self.parts.interval, Some(error.to_string()))
+                (self.parts.interval.min(self.next_try()), Some(error.to_string()))
             }
         };
         self.say(wrong);
@@ -177,32 +181,32 @@ impl Keeper {
         // In this order: a patch is about a state that was seen before the Secret was, so that it fails if another
         // leader has published since.
         let mut seen = self.parts.bundles.read().await;
-        let again = AGAIN.max(self.parts.timing.publish_for * 2);
-        self.refused.retain(|_, (_, since)| since.elapsed() < again);
-        for seen in &mut seen {
-            let held = match &seen.bundle.state {
-                BundleState::Holds(entries) => entries.concat(),
-                _ => continue,
-            };
-            if let Some((why, _)) = self.refused.get(&seen.bundle.at) {
-                seen.bundle.state = BundleState::Closed(why.clone(), held);
-            }
-        }
         let found = self.parts.store.read().await?;
         let content = secret::read(&found)
             .map_err(|problem| RoundError::Content { name: self.parts.store.name().to_owned(), problem })?;
         let now = (self.parts.clock)();
-        let bundles: Vec<Bundle> = seen.iter().map(|seen| seen.bundle.clone()).collect();
-        let steady = self.steady.seen(&content, &bundles, self.started.elapsed());
         let rotate = secret::rotate(&found);
-        let view = View { content: &content, rotate, bundles: &bundles, now, steady };
         let authorities = match &content {
             Content::Ours(authorities) => authorities.clone(),
             Content::Empty => Authorities::default(),
         };
+        if self.next_try().is_zero() {
+            let bundles: Vec<Bundle> = seen.iter().map(|seen| seen.bundle.clone()).collect();
+            let view = View { content: &content, rotate, bundles: &bundles, now, steady: Duration::ZERO };
+            match plan::next(&view, &self.parts.timing) {
+                Step::Publish(wanted) if self.try_again(&seen, &wanted).await? => return Ok(Done::More),
+                // What it holds comes first; then it is tried.
+                Step::Adopt(_) => self.refused.clear(),
+                _ => {}
+            }
+        }
+        self.close_refused(&mut seen, &authorities.bundle());
+        let bundles: Vec<Bundle> = seen.iter().map(|seen| seen.bundle.clone()).collect();
+        let steady = self.steady.seen(&content, &bundles, self.started.elapsed());
+        let view = View { content: &content, rotate, bundles: &bundles, now, steady };
         let current = authorities.current.as_ref();
-        self.parts.metrics.certificate_authority_not_after(
-            current.map_or(0, |current| current.root().not_after().as_second()),
+        self.parts.metrics.certificate_authority(
+            current.map(|current| current.root().ends_and_renew(self.parts.timing.margin())),
         );
         match plan::next(&view, &self.parts.timing) {
             Step::Make { keep, reason } => self.make(&found, &authorities, &keep, reason, rotate).await,
@@ -291,31 +295,78 @@ impl Keeper {
     async fn publish(&mut self, seen: &[Seen], wanted: &[Root]) -> Result<Done, RoundError> {
         let mut result = Ok(Done::More);
         for seen in seen.iter().filter(|seen| matches!(seen.bundle.state, BundleState::Holds(_))) {
-            let published = self.parts.bundles.publish(seen, wanted).await;
-            let counted = match &published {
-                Ok(false) => continue,
-                Ok(true) => WriteResult::Success,
-                Err(WriteError::Conflict { .. }) => WriteResult::Conflict,
-                Err(_) => WriteResult::Failure,
-            };
-            self.parts.metrics.ca_bundle_patch(counted);
-            match published {
-                Ok(_) => {
-                    tracing::info!(object = seen.bundle.at, authorities = wanted.len(), "caBundle written");
-                }
-                // A refusal is told rather than a conflict: somebody has to do something about it.
-                Err(error) => {
-                    if matches!(error, WriteError::Forbidden { .. } | WriteError::Refused { .. }) {
-                        let refused = (error.to_string(), Instant::now());
-                        self.refused.insert(seen.bundle.at.clone(), refused);
-                    }
-                    let error = RoundError::from(error);
-                    if result.is_ok() || !error.is_conflict() {
-                        result = Err(error);
-                    }
-                }
+            // A refusal is told rather than a conflict: somebody has to do something about it.
+            if let Err(error) = self.publish_one(seen, wanted).await
+                && (result.is_ok() || !error.is_conflict())
+            {
+                result = Err(error);
             }
         }
         result
+    }
+
+    /// Writes one, and notes whether that is refused. Whether it was written.
+    async fn publish_one(&mut self, seen: &Seen, wanted: &[Root]) -> Result<bool, RoundError> {
+        let published = self.parts.bundles.publish(seen, wanted).await;
+        let at = &seen.bundle.at;
+        if !matches!(published, Ok(false)) {
+            self.parts.metrics.ca_bundle_patch(match &published {
+                Ok(_) => WriteResult::Success,
+                Err(WriteError::Conflict { .. }) => WriteResult::Conflict,
+                Err(_) => WriteResult::Failure,
+            });
+        }
+        match published {
+            Ok(written) => {
+                self.refused.remove(at);
+                if written {
+                    tracing::info!(object = at, authorities = wanted.len(), "caBundle written");
+                }
+                Ok(written)
+            }
+            Err(error @ (WriteError::Forbidden { .. } | WriteError::Refused { .. })) => {
+                let why = format!("{error}; it is tried again every {} s", AGAIN.as_secs());
+                self.refused.insert(at.clone(), (why.clone(), Instant::now()));
+                Err(RoundError::Refused(why))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How long until something that was refused is tried again; for ever if nothing was.
+    fn next_try(&self) -> Duration {
+        let tries = self.refused.values().map(|(_, last)| AGAIN.saturating_sub(last.elapsed()));
+        tries.min().unwrap_or(Duration::MAX)
+    }
+
+    /// Tries again what was refused some time ago. Whether something was written.
+    async fn try_again(&mut self, seen: &[Seen], wanted: &[Root]) -> Result<bool, RoundError> {
+        let mut written = false;
+        for seen in seen.iter().filter(|seen| matches!(seen.bundle.state, BundleState::Holds(_))) {
+            let last = self.refused.get(&seen.bundle.at).map(|(_, last)| last.elapsed());
+            if last.is_none_or(|last| last < AGAIN) {
+                continue;
+            }
+            match self.publish_one(seen, wanted).await {
+                Ok(done) => written |= done,
+                Err(RoundError::Refused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+
+    /// What was refused is seen as closed until it is as wanted: so that nothing changes by its being tried again, and
+    /// what is waited for comes.
+    fn close_refused(&mut self, seen: &mut [Seen], wanted: &[Root]) {
+        self.refused.retain(|at, _| seen.iter().any(|seen| seen.bundle.at == *at));
+        for Bundle { at, state } in seen.iter_mut().map(|seen| &mut seen.bundle) {
+            let BundleState::Holds(entries) = &*state else { continue };
+            if entries.iter().all(|held| plan::same(held, wanted)) {
+                self.refused.remove(at);
+            } else if let Some((why, _)) = self.refused.get(at) {
+                *state = BundleState::Closed(why.clone(), entries.concat());
+            }
+        }
     }
 }

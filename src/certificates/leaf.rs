@@ -142,6 +142,8 @@ pub struct Follower {
     pub held: Held,
     /// How often it is read.
     pub interval: Duration,
+    /// The authority should be replaced when this is left of it.
+    pub margin: Duration,
     /// The clock on the wall.
     pub clock: Clock,
     /// Says what is wrong.
@@ -209,7 +211,7 @@ impl Follower {
             )),
             Ok(Content::Ours(Authorities { current: Some(authority), .. })) => {
                 let root = authority.root();
-                self.metrics.certificate_authority_not_after(root.not_after().as_second());
+                self.metrics.certificate_authority(Some(root.ends_and_renew(self.margin)));
                 if root.has_ended(now) {
                     return Some(format!("the authority in Secret {name} ended at {}", root.not_after()));
                 }

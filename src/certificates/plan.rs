@@ -10,7 +10,8 @@
 //! 6. **Drop**: the former one leaves the Secret, and then every `caBundle`.
 //!
 //! How long something has been so is measured by whoever looks, and begins anew with another leader: a wall clock may be
-//! set, and another machine's may be wrong.
+//! set, and another machine's may be wrong. That an authority has ended by this clock is a reason to make another one,
+//! and none to wait less: if the clock is wrong, everybody else still goes by that authority.
 
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use jiff::Timestamp;
 use super::authority::{Root, SKEW};
 use super::secret::{Authorities, Content};
 
-/// How long the very first authority is published before it is used. No call could succeed before, so that there is
-/// none to be careful of.
+/// How long the very first authority is published before it is used. No call could succeed before, by whatever clock, so
+/// that there is none to be careful of.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// So many times `publishFor` before the authority in force ends, the next one is put in force although somebody cannot
 /// be told of it: he fails at the end anyway, and the others shall not.
@@ -210,13 +211,13 @@ fn left_of(root: &Root, now: Timestamp) -> Duration {
     root.not_after().duration_since(now).try_into().unwrap_or_default()
 }
 
-/// What the `caBundle`s hold, is not over, and stands in no Secret: a Secret that was emptied, or another source of
-/// certificates that replicas still have.
+/// What the `caBundle`s hold and stands in no Secret: a Secret that was emptied, or another source of certificates that
+/// replicas still have.
 fn held_elsewhere<'a>(view: &View<'a>, authorities: &Authorities) -> Result<Vec<Root>, &'a str> {
     let known = authorities.bundle();
     let mut found: Vec<Root> = Vec::new();
     let mut note = |root: &Root| {
-        if !root.has_ended(view.now) && !known.contains(root) && !found.contains(root) {
+        if !known.contains(root) && !found.contains(root) {
             found.push(root.clone());
         }
     };
@@ -228,11 +229,17 @@ fn held_elsewhere<'a>(view: &View<'a>, authorities: &Authorities) -> Result<Vec<
             BundleState::Holds(entries) => entries.iter().flatten().for_each(&mut note),
         }
     }
-    found.truncate(MOST_PREVIOUS);
-    Ok(found)
+    Ok(first_of(found, view, MOST_PREVIOUS))
 }
 
-/// What live roots stand in entries in which nothing is ours: another source wrote them, and its replicas may still
+/// No more than so many: rather those that have not ended by this clock.
+fn first_of(mut found: Vec<Root>, view: &View<'_>, most: usize) -> Vec<Root> {
+    found.sort_by_key(|root| root.has_ended(view.now));
+    found.truncate(most);
+    found
+}
+
+/// What roots stand in entries in which nothing is ours: another source wrote them, and its replicas may still
 /// serve. Beside one of ours they are what was dropped, or somebody's edit.
 fn of_another_source(view: &View<'_>, authorities: &Authorities) -> Vec<Root> {
     let known = authorities.bundle();
@@ -240,13 +247,12 @@ fn of_another_source(view: &View<'_>, authorities: &Authorities) -> Vec<Root> {
     for bundle in view.bundles {
         let BundleState::Holds(entries) = &bundle.state else { continue };
         for root in entries.iter().filter(|entry| !entry.iter().any(|root| known.contains(root))).flatten() {
-            if !root.has_ended(view.now) && !found.contains(root) {
+            if !found.contains(root) {
                 found.push(root.clone());
             }
         }
     }
-    found.truncate(MOST_PREVIOUS.saturating_sub(authorities.previous.len()));
-    found
+    first_of(found, view, MOST_PREVIOUS.saturating_sub(authorities.previous.len()))
 }
 
 /// What is done about the authorities that there are, if anything.
@@ -265,9 +271,6 @@ fn keep(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<S
     if authorities.previous.is_empty() {
         return None;
     }
-    if authorities.previous.iter().all(|root| root.has_ended(view.now)) {
-        return Some(Step::Drop);
-    }
     let why = "certificates of the former authority have not all ended";
     let long = timing.certificate_lifetime + timing.publish_for;
     let seen = long.saturating_sub(view.steady);
@@ -282,9 +285,8 @@ fn keep(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Option<S
 
 fn on_the_way(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> Step {
     let current = authorities.current.as_ref().map(|current| current.root());
-    // One that begins later only by this clock may be in use.
-    let in_use = current.is_some_and(|current| !current.has_ended(view.now));
-    let trusted_before = in_use || !authorities.previous.is_empty();
+    // Also one that has ended or begins later may be in use: by this clock only.
+    let trusted_before = current.is_some() || !authorities.previous.is_empty();
     // Of that which works now nothing is given up while there is time to mend what is in the way.
     let has_time = trusted_before
         && current.is_none_or(|current| {
@@ -307,6 +309,15 @@ fn on_the_way(authorities: &Authorities, view: &View<'_>, timing: &Timing) -> St
     Step::Wait("API servers learn of the new authority", Some(left))
 }
 
+/// Whether they hold the same. For what reason one is closed does not matter: others may be told each time.
+fn alike(left: &[Bundle], right: &[Bundle]) -> bool {
+    let same = |(left, right): (&Bundle, &Bundle)| match (&left.state, &right.state) {
+        (BundleState::Closed(_, was), BundleState::Closed(_, held)) => left.at == right.at && was == held,
+        _ => left == right,
+    };
+    left.len() == right.len() && left.iter().zip(right).all(same)
+}
+
 /// For how long something has been so, on a clock that is never set.
 #[derive(Debug, Default)]
 pub struct Steady {
@@ -317,7 +328,7 @@ pub struct Steady {
 impl Steady {
     /// Notes what was seen at `at` and returns for how long it has been the same.
     pub fn seen(&mut self, content: &Content, bundles: &[Bundle], at: Duration) -> Duration {
-        let same = self.last.as_ref().is_some_and(|(was, held)| was == content && held.as_slice() == bundles);
+        let same = self.last.as_ref().is_some_and(|(was, held)| was == content && alike(held, bundles));
         if !same {
             self.last = Some((content.clone(), bundles.to_vec()));
             self.since = at;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams};
@@ -81,6 +83,16 @@ pub(super) async fn reach(client: &Client) -> Result<(), CliError> {
         Ok(Err(error)) => describe(&error),
     };
     Err(anyhow::anyhow!("the cluster cannot be asked: {why}").into())
+}
+
+/// The time by the API server's clock, to the second, by which Leases are renewed; by our own where it does not say it.
+pub(super) async fn time(client: &Client) -> Timestamp {
+    let request = http::Request::get("/version").body(kube::client::Body::empty());
+    let asked = async { client.send(request.ok()?).await.ok() };
+    let answer = timeout(LIMIT, asked).await.ok().flatten();
+    let date = answer.as_ref().and_then(|answer| answer.headers().get(http::header::DATE)?.to_str().ok());
+    let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
+    date.unwrap_or_else(Timestamp::now)
 }
 
 /// A kind of object, and where it is served.

@@ -133,7 +133,7 @@ fn judge(manifest: Value, offline: &Offline, default_namespace: &str) -> Judged 
     let decision = template::find(&manifest).map(|at| {
         let pod = template::pod(&manifest, at);
         let pod = Pruned::of(&pod);
-        let decision = offline.decide(&pod, &namespace);
+        let decision = offline.explain(&pod, &namespace);
         if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
             why_no_profile = core::why_no_profile(&pod, &namespace, &offline.context());
         }

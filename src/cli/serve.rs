@@ -195,14 +195,12 @@ async fn serve(
     };
     process.recommend(placement.as_ref());
     let latest = Latest::default();
-    let decisions = Decisions::default();
+    // Where nobody can look, nothing is kept.
+    let decisions = Decisions::of_port(config.api.address);
     let mut engine =
         Engine::new(snapshots.current(), Arc::clone(&process.settings), None, Arc::clone(metrics))
-            .with_autoscalers(config.hpa.enabled);
-    // Where nobody can look, nothing is kept.
-    if api.is_some() {
-        engine = engine.with_decisions(decisions.clone());
-    }
+            .with_autoscalers(config.hpa.enabled)
+            .with_decisions(decisions.clone());
     let (mut hpa_api_address, mut extender_address) = (None, None);
     let mut balance = None;
     if let Some(client) = &client {
@@ -223,6 +221,7 @@ async fn serve(
     }
     let api_address = api.map(|(listener, address)| {
         let known = process.known(client.as_ref());
+        let decisions = decisions.unwrap_or_default();
         let sources = api::Sources { ledger: latest, placement, balance, decisions, ..known };
         tasks.spawn("api", api::serve(listener, sources, shutdown.clone()));
         address

@@ -16,6 +16,8 @@ pub(super) enum Change {
     Listed(&'static WatchedKind, Vec<Reading>),
     /// The cluster does not know the kind, so there are none.
     Absent(&'static WatchedKind),
+    /// We may not list them. What was known stays.
+    Forbidden(&'static WatchedKind),
     /// One was added or changed.
     Put(Reading),
     /// One is gone.
@@ -92,6 +94,10 @@ impl Reader for FactReader {
 
     fn absent(&self) -> Change {
         Change::Absent(self.0)
+    }
+
+    fn forbidden(&self) -> Option<Change> {
+        Some(Change::Forbidden(self.0))
     }
 
     fn put(&self, object: &Value) -> Result<Option<Change>, String> {
@@ -201,6 +207,7 @@ impl Folder {
                 objects.replace(kind.fact, []);
                 Vec::new()
             }
+            Change::Forbidden(_) => Vec::new(),
             Change::Put(Reading { key, fact: Ok(fact), .. }) => {
                 self.refused.remove(&key);
                 objects.put(fact);

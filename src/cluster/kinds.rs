@@ -172,6 +172,11 @@ impl WatchedKind {
         format!("{}.{}", self.plural, self.group())
     }
 
+    /// What a right on it is about, as `nodes` or `deployments.apps`.
+    pub(super) fn resource(&self) -> String {
+        if self.group().is_empty() { self.plural.to_owned() } else { self.crd_name() }
+    }
+
     /// The key of an object of this kind; nothing if it has no name.
     pub fn key_of(&self, object: &Value) -> Option<FactKey> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -18,6 +18,8 @@ pub struct Snapshots {
     has_autoscalers: AtomicBool,
     /// The same of all other kinds.
     is_complete: AtomicBool,
+    /// Whether it is known which quota tree counts, or that there is none.
+    knows_quota_tree: AtomicBool,
     metrics: Arc<Metrics>,
 }
 
@@ -47,6 +49,7 @@ impl Snapshots {
             writing: Mutex::default(),
             has_autoscalers: AtomicBool::new(false),
             is_complete: AtomicBool::new(false),
+            knows_quota_tree: AtomicBool::new(false),
             metrics,
         }
     }
@@ -67,6 +70,15 @@ impl Snapshots {
 
     pub(super) fn note_complete(&self, is: bool) {
         self.is_complete.store(is, Ordering::Release);
+    }
+
+    /// Whether it is known which quota tree counts, or that there is none. Who asks must do so before it looks for the tree.
+    pub fn knows_quota_tree(&self) -> bool {
+        self.knows_quota_tree.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_quota_tree(&self, knows: bool) {
+        self.knows_quota_tree.store(knows, Ordering::Release);
     }
 
     /// What readers load from.

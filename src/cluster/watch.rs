@@ -145,6 +145,10 @@ pub(super) trait Reader: Send + Sync {
     fn listed(&self, items: Vec<Self::Item>, version: &str) -> Self::Change;
     /// The cluster does not know the kind.
     fn absent(&self) -> Self::Change;
+    /// We may not list the kind. Nothing where nobody wants to know.
+    fn forbidden(&self) -> Option<Self::Change> {
+        None
+    }
     /// The object was added or changed.
     fn put(&self, object: &Value) -> Result<Option<Self::Change>, String>;
     /// The object is gone; this is its last state.
@@ -229,7 +233,15 @@ impl<R: Reader> Watch<R> {
                         }
                     }
                 }
-                Err(failure) => self.failed("list", &failure),
+                Err(failure) => {
+                    self.failed("list", &failure);
+                    if failure.code() == Some(403)
+                        && let Some(change) = self.reader.forbidden()
+                        && self.send(change).await.is_err()
+                    {
+                        return Ended;
+                    }
+                }
             }
             if self.changes.is_closed() {
                 return Ended;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use plimsoll_core::objects::FactKind;
 use tokio::sync::mpsc;
 
 use super::fold::{Change, Folder, Refusal, SeenProfile};
@@ -30,6 +31,8 @@ enum Progress {
     Waiting,
     Synced,
     Absent,
+    /// We may not list it.
+    Forbidden,
 }
 
 pub(super) struct Writer {
@@ -78,6 +81,7 @@ impl Writer {
                 arrived.extend(match &change {
                     Change::Listed(kind, _) => Some((*kind, Progress::Synced)),
                     Change::Absent(kind) => Some((*kind, Progress::Absent)),
+                    Change::Forbidden(kind) => Some((*kind, Progress::Forbidden)),
                     Change::Put(_) | Change::Gone(_) => None,
                 });
                 refusals.extend(folder.apply(objects, change));
@@ -107,10 +111,13 @@ impl Writer {
     }
 
     fn note(&mut self, kind: &'static WatchedKind, progress: Progress) {
-        let before = self.progress.insert(kind.label, progress);
-        if before == Some(progress) {
+        let before = self.progress.get(kind.label).copied();
+        // A right that is taken away later leaves what was known before.
+        let stays = progress == Progress::Forbidden && before == Some(Progress::Synced);
+        if before == Some(progress) || stays {
             return;
         }
+        self.progress.insert(kind.label, progress);
         self.metrics.snapshot_synced(kind.label, progress == Progress::Synced);
         match progress {
             Progress::Absent if kind.is_optional() => tracing::info!(
@@ -122,7 +129,13 @@ impl Writer {
                 "the CRD is not installed; going on without it, and asking again (`plimsoll manifests crds` prints it)"
             ),
             Progress::Synced => tracing::info!(kind = kind.label, "snapshot complete"),
-            Progress::Waiting => {}
+            Progress::Forbidden if kind.part != Part::Always => tracing::warn!(
+                kind = kind.label,
+                "the right to list it is missing; going on without it, and asking again (grant list and watch on {})",
+                kind.resource()
+            ),
+            // The watch has said so.
+            Progress::Forbidden | Progress::Waiting => {}
         }
     }
 
@@ -134,16 +147,42 @@ impl Writer {
         self.metrics.degraded("crd_absent", !absent.is_empty());
         let (later, waiting): (Vec<_>, Vec<_>) =
             of(Progress::Waiting).partition(|kind| kind.part == Part::Hpa);
-        self.snapshots.note_complete(waiting.is_empty());
-        self.snapshots.note_autoscalers(later.is_empty() && waiting.is_empty());
-        let list =
-            |kinds: &[&WatchedKind]| kinds.iter().map(|kind| kind.label).collect::<Vec<_>>().join(", ");
-        // Pods can be answered without the autoscalers, and must be: a right that is missing after an upgrade would
-        // otherwise keep every replica from starting.
+        // Pods can be answered without what only a part needs, and must be: a right that is missing after an upgrade would
+        // otherwise keep every replica from starting. What quota binds is denied until the tree is known.
+        let (left_out, needed): (Vec<_>, Vec<_>) =
+            of(Progress::Forbidden).partition(|kind| kind.part != Part::Always);
+        self.metrics.degraded("right_missing", !(left_out.is_empty() && needed.is_empty()));
+        self.snapshots.note_complete(waiting.is_empty() && needed.is_empty());
+        self.snapshots.note_autoscalers(
+            later.is_empty()
+                && waiting.is_empty()
+                && needed.is_empty()
+                && left_out.iter().all(|kind| kind.part != Part::Hpa),
+        );
+        let tree = WATCHED.iter().find(|kind| kind.fact == FactKind::QuotaTree);
+        let tree = tree.and_then(|kind| self.progress.get(kind.label));
+        self.snapshots.note_quota_tree(matches!(tree, Some(Progress::Synced | Progress::Absent)));
+
+        let list = |kinds: &[&WatchedKind], name: fn(&WatchedKind) -> String| {
+            kinds.iter().map(|kind| name(kind)).collect::<Vec<_>>().join(", ")
+        };
+        let label = |kind: &WatchedKind| kind.label.to_owned();
+        let rights =
+            |kinds: &[&WatchedKind]| format!("grant list and watch on {}", list(kinds, WatchedKind::resource));
         if !waiting.is_empty() {
-            self.readiness.missing(format!("waiting for the first list of {}", list(&waiting)));
+            self.readiness.missing(format!("waiting for the first list of {}", list(&waiting, label)));
+        } else if !needed.is_empty() {
+            self.readiness.stuck(format!(
+                "rights are missing: {} to the service account",
+                rights(&needed)
+            ));
+        } else if !left_out.is_empty() {
+            self.readiness.degraded(format!(
+                "rights are missing, and the parts that need them do without: {} to the service account",
+                rights(&left_out)
+            ));
         } else if !later.is_empty() {
-            self.readiness.degraded(format!("waiting for the first list of {}", list(&later)));
+            self.readiness.degraded(format!("waiting for the first list of {}", list(&later, label)));
         } else if absent.is_empty() {
             self.readiness.ready();
         } else {

@@ -15,7 +15,8 @@ pub(super) fn decision(title: &str, decision: &Decision, why_no_profile: &[Strin
         @if !why_no_profile.is_empty() {
             ul { @for reason in why_no_profile { li { (foreign(reason)) } } }
         }
-        @if !decision.plan.lines.is_empty() {
+        @if let Some(would_be) = explained::would_be(decision) { p { (would_be) } }
+        @if !explained::requests(decision).lines.is_empty() {
             (scrolled("Requests of a new pod", &requests(decision)))
         }
         @if let Some(nodes) = nodes { p { (visible(&nodes)) } }
@@ -24,16 +25,21 @@ pub(super) fn decision(title: &str, decision: &Decision, why_no_profile: &[Strin
 }
 
 fn requests(decision: &Decision) -> Markup {
+    let (caption, result) = if decision.would_be.is_some() {
+        ("Requests of a pod that were created now, with apply: true", "Would be")
+    } else {
+        ("Requests of a pod that were created now", "Result")
+    };
     html! {
         table {
-            caption { "Requests of a pod that were created now" }
+            caption { (caption) }
             thead {
                 tr {
-                    @for name in ["Container", "Resource", "Original", "Result", "Why"] { th scope="col" { (name) } }
+                    @for name in ["Container", "Resource", "Original", result, "Why"] { th scope="col" { (name) } }
                 }
             }
             tbody {
-                @for line in &decision.plan.lines {
+                @for line in &explained::requests(decision).lines {
                     tr {
                         th scope="row" { (foreign(&line.target.to_string())) }
                         td { (line.resource) }

@@ -56,6 +56,11 @@ impl Refusal {
     fn missing(message: &str) -> Self {
         Self { status: StatusCode::NOT_FOUND, message: message.to_owned() }
     }
+
+    /// What may be there, as soon as the cluster was read.
+    fn not_yet(message: &str) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, message: message.to_owned() }
+    }
 }
 
 /// A page that was asked for.
@@ -72,6 +77,11 @@ enum Route {
 }
 
 impl Route {
+    /// Whether it shows what pods request and use: only then the cluster need be read.
+    const fn shows_figures(&self) -> bool {
+        matches!(self, Self::Overview | Self::Namespaces | Self::Workloads | Self::Workload(_))
+    }
+
     fn of(segments: &[String]) -> Option<Self> {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         Some(match segments.as_slice() {
@@ -140,14 +150,15 @@ async fn page(path: String, query: String, known: Sources) -> Document {
             let parameters = Query::parse(&query, route.about().1);
             (route, parameters)
         }
-        Err(refusal) => return refused(&refusal, "", now),
+        Err(refusal) => return refused(&refusal, "", &nowhere(now)),
     };
     let section = route.about().0;
     let parameters = match parameters.and_then(|query| Ok((query.refreshes()?, query))) {
         Ok(parameters) => parameters,
-        Err(refusal) => return refused(&refusal, section, now),
+        Err(refusal) => return refused(&refusal, section, &nowhere(now)),
     };
-    if let Some(surveys) = &known.surveys
+    if route.shows_figures()
+        && let Some(surveys) = &known.surveys
         && surveys.look().is_none()
         && surveys.problem().is_none()
     {
@@ -164,7 +175,7 @@ async fn page(path: String, query: String, known: Sources) -> Document {
         tracing::error!(%error, "a page of the dashboard could not be made");
         let message = "this page could not be made; the log of this replica says more";
         let refusal = Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, message: message.to_owned() };
-        refused(&refusal, section, now)
+        refused(&refusal, section, &nowhere(now))
     })
 }
 
@@ -190,15 +201,26 @@ fn made(
     };
     match page {
         Ok(page) => (StatusCode::OK, layout::document(&page, &frame)),
-        Err(refusal) => refused(&refusal, frame.section, now),
+        // Who waits for it goes on looking at the same address.
+        Err(refusal) if refusal.status == StatusCode::SERVICE_UNAVAILABLE => {
+            refused(&refusal, frame.section, &Frame { section: "none", ..frame })
+        }
+        Err(refusal) => refused(&refusal, frame.section, &nowhere(now)),
     }
 }
 
+/// The frame of a page that is none of ours.
+const fn nowhere(now: Timestamp) -> Frame<'static> {
+    const NOTHING: &Query = &Query::EMPTY;
+    Frame { path: "/", query: NOTHING, section: "none", refreshes: false, now }
+}
+
 /// A page that says what is wrong with what was asked for.
-fn refused(refusal: &Refusal, section: &str, now: Timestamp) -> Document {
+fn refused(refusal: &Refusal, section: &str, frame: &Frame<'_>) -> Document {
     let title = match refusal.status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::BAD_REQUEST => "That cannot be shown",
+        StatusCode::SERVICE_UNAVAILABLE => "Not known yet",
         _ => "Something went wrong",
     };
     let page = Page {
@@ -206,8 +228,7 @@ fn refused(refusal: &Refusal, section: &str, now: Timestamp) -> Document {
         lead: html! { (format::visible(&refusal.message)) },
         body: html! { p { a href=(if section.is_empty() { "/" } else { section }) { "Go on from here" } } },
     };
-    let frame = Frame { path: "/", query: &Query::default(), section: "none", refreshes: false, now };
-    (refusal.status, layout::document(&page, &frame))
+    (refusal.status, layout::document(&page, frame))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) fn page(view: &View<'_>) -> Result<Page, Refusal> {
         }
     };
     let body = html! {
-        (savings::taken(&survey, &total, view.now))
+        (savings::taken(view.known, &survey, &total, view.now))
         (filter(frame, &["sort"], &field(frame, "q", "Name contains")))
         @if rows.is_empty() { (nothing("No namespace is like that.")) } @else {
             (savings::legend())

@@ -70,7 +70,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
                     @for metric in &metrics { th.num scope="col" { (metric) } }
                 }
             }
-            tbody { @for node in slice.of(&nodes) { (row(node, &metrics)) } }
+            tbody { @for node in slice.of(&nodes) { (row(node, &metrics, &windows)) } }
         }
     };
     html! {
@@ -80,7 +80,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
                 None => { "Load was never read. " }
             }
             "U is the share of a node that is used over all windows and metrics, with what was bound lately."
-            @if !windows.is_empty() { " The last columns are means over " (windows) "." }
+            @if !windows.is_empty() { " The last columns are means over " (windows.join(" / ")) "." }
         }
         @if let Some(flood) = &report.flood { p { (badge("warn", "Flood")) " " (visible(flood)) } }
         (filter(frame, &["sort"], &field(frame, "q", "Name contains")))
@@ -91,7 +91,7 @@ fn table(view: &View<'_>, state: &PlacementState, order: &str, page: usize) -> M
     }
 }
 
-fn row(node: &NodeReport, metrics: &[String]) -> Markup {
+fn row(node: &NodeReport, metrics: &[String], windows: &[String]) -> Markup {
     let requested = |resource: &'static str| {
         let of = |amounts: &plimsoll_core::quota::Amounts| amounts.get(resource).filter(|amount| *amount > 0);
         let (requested, whole) =
@@ -122,36 +122,54 @@ fn row(node: &NodeReport, metrics: &[String]) -> Markup {
             td.num { (count(node.pods)) }
             (requested("cpu"))
             (requested("memory"))
-            @for metric in metrics { td.num.windows { (means(node.load.get(metric))) } }
+            @for metric in metrics { td.num.windows { (means(node.load.get(metric), windows)) } }
         }
     }
 }
 
-/// The metrics that any node has, and the windows of their means as they are shown: `15m / 1h / 1d`.
-fn metrics(nodes: &[NodeReport]) -> (Vec<String>, String) {
+/// The metrics that any node has, and the windows that any of their means are over, the shortest first.
+fn metrics(nodes: &[NodeReport]) -> (Vec<String>, Vec<String>) {
     let metrics: BTreeSet<&String> = nodes.iter().flat_map(|node| node.load.keys()).collect();
-    let longest = nodes.iter().flat_map(|node| node.load.values()).max_by_key(|means| means.len());
-    let windows = longest.map(in_order).unwrap_or_default();
-    let windows: Vec<&str> = windows.into_iter().map(|(name, _)| name.as_str()).collect();
-    (metrics.into_iter().cloned().collect(), windows.join(" / "))
+    let all = nodes.iter().flat_map(|node| node.load.values()).flat_map(BTreeMap::keys);
+    let windows: BTreeSet<&String> = all.collect();
+    let mut windows: Vec<String> = windows.into_iter().cloned().collect();
+    windows.sort_by_key(|name| crate::config::duration(name));
+    (metrics.into_iter().cloned().collect(), windows)
 }
 
-/// `80 / 70 / 60 %`, the shortest window first; a dash where nothing fresh was measured.
-fn means(means: Option<&BTreeMap<String, f64>>) -> String {
+/// `80 / - / 60 %`, a place for each window; a dash where nothing fresh was measured.
+fn means(means: Option<&BTreeMap<String, f64>>, windows: &[String]) -> String {
     let Some(means) = means.filter(|means| !means.is_empty()) else { return "-".to_owned() };
-    let shown = in_order(means).into_iter().map(|(_, mean)| format!("{:.0}", mean * 100.0));
+    let shown = windows.iter().map(|name| means.get(name)).map(|mean| match mean {
+        Some(mean) => format!("{:.0}", mean * 100.0),
+        None => "-".to_owned(),
+    });
     format!("{} %", shown.collect::<Vec<_>>().join(" / "))
-}
-
-/// The shortest window first.
-fn in_order(means: &BTreeMap<String, f64>) -> Vec<(&String, f64)> {
-    let mut windows: Vec<_> = means.iter().map(|(name, mean)| (name, *mean)).collect();
-    windows.sort_by_key(|(name, _)| crate::config::duration(name));
-    windows
 }
 
 /// Shares and scores in an order that is total; what is not known comes last.
 fn rank(value: Option<f64>) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "at most 100, of which nine digits are kept")]
     value.filter(|value| value.is_finite()).map_or(i64::MIN, |value| (value * 1e9) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_without_a_mean_keeps_its_place() {
+        let load = |means: &[(&str, f64)]| {
+            let means = means.iter().map(|(name, mean)| ((*name).to_owned(), *mean)).collect();
+            BTreeMap::from([("cpu".to_owned(), means)])
+        };
+        let nodes = [load(&[("15m", 0.8), ("1d", 0.6)]), load(&[("1h", 0.7), ("15m", 0.5)])];
+        let nodes = nodes.map(|load| NodeReport { load, ..NodeReport::default() });
+        let (metrics, windows) = metrics(&nodes);
+        assert_eq!((metrics, windows.join(" / ")), (vec!["cpu".to_owned()], "15m / 1h / 1d".to_owned()));
+        for (node, expected) in nodes.iter().zip(["80 / - / 60 %", "50 / 70 / - %"]) {
+            assert_eq!(means(node.load.get("cpu"), &windows), expected);
+        }
+        assert_eq!(means(None, &windows), "-");
+    }
 }

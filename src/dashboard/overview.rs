@@ -104,7 +104,7 @@ fn of_cluster(view: &View<'_>, survey: &Survey) -> (Markup, Markup) {
             (of("cpu", "CPU", [total.before.cpu, total.now.cpu], [used.cpu, of_measured.cpu]))
             (of("memory", "Memory", [total.before.memory, total.now.memory], [used.memory, of_measured.memory]))
         }
-        (savings::taken(survey, &total, view.now))
+        (savings::taken(view.known, survey, &total, view.now))
         @match (used.cpu, used.memory) {
             (Some(_), Some(_)) => {}
             (None, None) => { (nothing("Nothing was measured, so that real use is not known.")) }
@@ -134,7 +134,7 @@ fn of_decisions(view: &View<'_>, why: &str) -> (Markup, Markup) {
     };
     let figures = html! {
         div.loads { (of("cpu", "CPU", cpu)) (of("memory", "Memory", memory)) }
-        p.taken { "Sums over all pods that a profile was applied to since this replica started, dry runs and pods that are gone by now included." }
+        p.taken { "Sums over all pods that were changed since this replica started; pods that are gone by now are included, dry runs are not." }
     };
     (lead, figures)
 }

@@ -9,8 +9,10 @@ use crate::api::Sources;
 use crate::server::health::ConditionState;
 use crate::status::State;
 
-/// Usage older than this is told of: a scan is due each minute.
-const OLD_USAGE: i64 = 600;
+/// Samples older than this are told of where no part says how its source is: times that are stored may be six hours behind.
+const OLD_USAGE: i64 = 7 * 3600;
+/// Errors of admission longer ago than this are history; the page of decisions has them.
+const RECENT_ERRORS: i64 = 3600;
 /// So many problems of a kind are told of.
 const MOST: usize = 10;
 
@@ -68,14 +70,16 @@ pub(super) fn all(view: &View<'_>) -> Vec<Problem> {
         if let Some(problem) = surveys.problem() {
             add(Weight::Degraded, "figures of these pages", problem.to_string());
         }
-        if let Some(survey) = surveys.look() {
+        if let Some(survey) = surveys.last() {
             for problem in survey.problems.iter().take(MOST) {
                 add(Weight::Degraded, "figures of these pages", problem.clone());
             }
             more(survey.problems.len(), "figures of these pages", &mut add);
         }
     }
-    if let Some(newest) = newest_sample(known) {
+    if known.status.is_none()
+        && let Some(newest) = newest_sample(known)
+    {
         let age = view.now.duration_since(newest);
         if age.as_secs() > OLD_USAGE {
             add(
@@ -89,7 +93,9 @@ pub(super) fn all(view: &View<'_>) -> Vec<Problem> {
             );
         }
     }
-    let errors = known.decisions.newest_first().into_iter().filter(|decided| decided.outcome == "error");
+    let is_recent = |at: jiff::Timestamp| view.now.duration_since(at).as_secs() <= RECENT_ERRORS;
+    let errors = known.decisions.newest_first().into_iter();
+    let errors = errors.filter(|decided| decided.outcome == "error" && is_recent(decided.at));
     let errors: Vec<_> = errors.collect();
     if let Some(last) = errors.first() {
         let many = counted(errors.len(), "request");
@@ -124,7 +130,7 @@ fn of_parts(known: &Sources, add: &mut impl FnMut(Weight, &str, String)) {
         match state {
             ConditionState::Ready => {}
             ConditionState::Degraded(why) => add(Weight::Degraded, &name, why),
-            ConditionState::Missing(why) => add(Weight::Failing, &name, why),
+            ConditionState::Missing(why) | ConditionState::Stuck(why) => add(Weight::Failing, &name, why),
         }
     }
 }

@@ -74,6 +74,9 @@ pub(super) fn encoded(text: &str) -> String {
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// No parameter.
+    pub(super) const EMPTY: Self = Self(Vec::new());
+
     /// Reads parameters, of which `known` are the ones that the page has.
     ///
     /// # Errors

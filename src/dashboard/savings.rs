@@ -55,28 +55,51 @@ pub(super) fn sort<K>(rows: &mut [(K, &Row)], order: &str) {
 
 /// The cells of figures that a row has: pods, then of each resource before, now, used and saved.
 pub(super) fn cells(row: &Row) -> Markup {
-    let (saved, used) = (row.saved(), row.used());
+    let (saved, used, of) = (row.saved(), row.used(), row.now_of_measured());
     html! {
         td.num { (count(row.pods)) }
-        (resource_cells(row.before.cpu, row.now.cpu, used.cpu, saved.cpu, cores))
-        (resource_cells(row.before.memory, row.now.memory, used.memory, saved.memory, memory))
+        (resource_cells([row.before.cpu, row.now.cpu, saved.cpu], &part(row, used.cpu, of.cpu, row.measured.cpu), cores))
+        (resource_cells([row.before.memory, row.now.memory, saved.memory], &part(row, used.memory, of.memory, row.measured.memory), memory))
     }
 }
 
-fn resource_cells(
-    before: i128,
-    now: i128,
+/// What is used by those pods that were measured.
+struct MeasuredPart {
+    /// Nothing where none was.
     used: Option<i128>,
-    saved: i128,
-    shown: fn(i128) -> String,
-) -> Markup {
+    /// What these request.
+    now: i128,
+    /// How many of how many, where it is not all.
+    note: Option<String>,
+}
+
+fn part(row: &Row, used: Option<i128>, now: Option<i128>, measured: u64) -> MeasuredPart {
+    let note = format!("{} of {} measured", count(measured), count(row.pods));
+    let is_part = used.is_some() && measured < row.pods;
+    MeasuredPart { used, now: now.unwrap_or_default(), note: is_part.then_some(note) }
+}
+
+impl MeasuredPart {
+    /// How far a bar goes whose whole is `before`: as far as if those that were not measured used the same share.
+    fn share(&self, now: i128, before: i128) -> f64 {
+        if self.note.is_none() {
+            return ratio(self.used.unwrap_or(0), before);
+        }
+        ratio(self.used.unwrap_or(0), self.now) * ratio(now, before)
+    }
+}
+
+fn resource_cells([before, now, saved]: [i128; 3], part: &MeasuredPart, shown: fn(i128) -> String) -> Markup {
     html! {
         td.num { (shown(before)) }
         td.num { (shown(now)) }
-        td.num { (used.map_or_else(|| "-".to_owned(), shown)) }
+        td.num {
+            (part.used.map_or_else(|| "-".to_owned(), shown))
+            @if let Some(note) = &part.note { " " span.muted { "(" (note) ")" } }
+        }
         td.num.strong { (shown(saved)) " " span.muted { "(" (percent(saved, before)) ")" } }
         td.picture {
-            (bar(&Bar { room: Some(1.0), parts: &[("now", ratio(now, before)), ("used", ratio(used.unwrap_or(0), before))], line: None }, ""))
+            (bar(&Bar { room: Some(1.0), parts: &[("now", ratio(now, before)), ("used", part.share(now, before))], line: None }, ""))
         }
     }
 }
@@ -144,8 +167,12 @@ pub(super) fn namespace_link(namespace: &str) -> Markup {
 }
 
 /// When the figures were taken, and of how many pods usage is known.
-pub(super) fn taken(survey: &Survey, total: &Row, now: jiff::Timestamp) -> Markup {
+pub(super) fn taken(known: &Sources, survey: &Survey, total: &Row, now: jiff::Timestamp) -> Markup {
+    let problem = known.surveys.as_ref().and_then(|surveys| surveys.problem());
     html! {
+        @if let Some(problem) = problem {
+            p.taken { (super::layout::badge("warn", "Old")) " The cluster could not be read since: " (format::visible(&problem)) }
+        }
         p.taken {
             "Read " (format::moment(survey.taken, now)) ": " (count(total.pods)) " pods, "
             (count(total.lowered)) " of them with lowered requests; usage was measured for " (measured(total.measured)) "."
@@ -159,4 +186,26 @@ pub(super) fn measured(measured: Measured) -> String {
         return count(measured.cpu);
     }
     format!("{} (CPU) and {} (memory)", count(measured.cpu), count(measured.memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_in_part_is_not_shown_as_the_whole() {
+        const CORE: i128 = 1_000_000_000;
+        for (rule, pods, measured, used, now, note, share) in [
+            ("all", 2, 2, Some(CORE), 2 * CORE, None, 0.25),
+            ("one of ten", 10, 1, Some(CORE * 9 / 10), CORE, Some("1 of 10 measured"), 0.45),
+            ("none", 2, 0, None, 0, None, 0.0),
+            ("without requests", 2, 1, Some(CORE), 0, Some("1 of 2 measured"), 0.0),
+        ] {
+            let row = Row { pods, ..Row::default() };
+            let part = part(&row, used, Some(now), measured);
+            assert_eq!(part.note.as_deref(), note, "{rule}");
+            let (before, all) = (i128::from(pods) * 2 * CORE, i128::from(pods) * CORE);
+            assert!((part.share(all, before) - share).abs() < 1e-9, "{rule}");
+        }
+    }
 }

@@ -89,7 +89,7 @@ fn conditions(view: &View<'_>) -> Markup {
                     @let (class, word, why) = match state {
                         ConditionState::Ready => ("good", "Holds", ""),
                         ConditionState::Degraded(why) => ("warn", "Degraded", why.as_str()),
-                        ConditionState::Missing(why) => ("bad", "Does not hold", why.as_str()),
+                        ConditionState::Missing(why) | ConditionState::Stuck(why) => ("bad", "Does not hold", why.as_str()),
                     };
                     tr {
                         th scope="row" { (foreign(name)) }

@@ -71,7 +71,7 @@ pub(super) fn page(view: &View<'_>) -> Result<Page, Refusal> {
         }
     };
     let body = html! {
-        (savings::taken(&survey, &survey.savings.total(), view.now))
+        (savings::taken(view.known, &survey, &survey.savings.total(), view.now))
         (filter(frame, &["sort"], &fields))
         @if rows.is_empty() {
             (nothing(&visible("No workload is like that.")))

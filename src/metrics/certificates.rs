@@ -1,5 +1,6 @@
 //! What is counted about the authority of self-managed certificates.
 
+use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
@@ -12,6 +13,7 @@ use super::labels::{RotationLabels, RotationStep, WriteResult, WriteResultLabel}
 #[derive(Debug)]
 pub(super) struct CertificateFamilies {
     not_after: IntGauge,
+    renew: IntGauge,
     rotations: Family<RotationLabels, Counter>,
     patches: Family<WriteResultLabel, Counter>,
 }
@@ -40,6 +42,11 @@ impl CertificateFamilies {
                 "certificate_authority_not_after_seconds",
                 "End of validity of the authority of self-managed certificates, in seconds since the epoch",
             ),
+            renew: register(
+                r,
+                "certificate_authority_renew_seconds",
+                "When the authority of self-managed certificates should be replaced, in seconds since the epoch",
+            ),
             rotations,
             patches,
         }
@@ -47,9 +54,12 @@ impl CertificateFamilies {
 }
 
 impl Metrics {
-    /// Notes the end of the authority that is in force, in seconds since the epoch; 0: there is none.
-    pub fn certificate_authority_not_after(&self, seconds: i64) {
-        self.certificates.not_after.set(seconds);
+    /// Notes the end of the authority that is in force, and by when it should be replaced; nothing: there is none.
+    pub fn certificate_authority(&self, ends_and_renew: Option<(Timestamp, Timestamp)>) {
+        let (not_after, renew) =
+            ends_and_renew.map_or((0, 0), |(ends, renew)| (ends.as_second(), renew.as_second()));
+        self.certificates.not_after.set(not_after);
+        self.certificates.renew.set(renew);
     }
 
     /// Counts a step of a rotation.

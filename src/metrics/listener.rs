@@ -1,6 +1,7 @@
 //! What happens on the way to whoever answers: sockets, TLS, HTTP.
 
 use http::StatusCode;
+use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
@@ -20,6 +21,7 @@ pub struct ListenerMetrics {
     accept_errors: Counter,
     handshake_failures: Counter,
     not_after: IntGauge,
+    renew: IntGauge,
     reloads: Family<ReloadLabel, Counter>,
     health: Health,
     name: String,
@@ -75,6 +77,13 @@ impl ListenerMetrics {
                     "End of validity of the certificate that the {name} listener serves, in seconds since the epoch"
                 ),
             ),
+            renew: register(
+                r,
+                &full("tls_certificate_renew_seconds"),
+                &format!(
+                    "When the certificate that the {name} listener serves should be replaced, in seconds since the epoch"
+                ),
+            ),
             reloads: reloads(
                 r,
                 &full("tls_reloads"),
@@ -112,10 +121,12 @@ impl ListenerMetrics {
         self.handshake_failures.inc();
     }
 
-    /// Notes the end of validity of the served certificate, in seconds since the epoch.
-    pub fn tls_not_after(&self, seconds: i64) {
-        self.not_after.set(seconds);
-        self.health.not_after(Part::Certificates, &self.name, seconds);
+    /// Notes the end of validity of the served certificate, and by when it should be replaced. While there is none
+    /// nothing is noted.
+    pub fn tls_certificate(&self, not_after: Timestamp, renew: Timestamp) {
+        self.not_after.set(not_after.as_second());
+        self.renew.set(renew.as_second());
+        self.health.certificate(Part::Certificates, &self.name, not_after, renew);
     }
 
     /// Counts an attempt to take up changed certificate files.

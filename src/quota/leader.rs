@@ -33,8 +33,11 @@ const PACE: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(400);
 /// How often it is looked whether there is a tree.
 const TREE_POLL: Duration = Duration::from_millis(200);
-/// How often it is looked whether somebody edited the webhooks.
-const WEBHOOKS: Duration = Duration::from_secs(5);
+/// How often it is looked whether somebody edited the webhooks: whoever applies the manifests again, as an upgrade does,
+/// takes all namespaces out, and pods in them are not asked about until they are back.
+const WEBHOOKS: Duration = Duration::from_secs(1);
+/// The same after a failure, and while somebody else keeps writing them.
+const WEBHOOKS_AGAIN: Duration = Duration::from_secs(5);
 /// When a recount or a mark failed, it is tried again so much later.
 const AGAIN: Duration = Duration::from_secs(10);
 /// How long a call for the ledger may take.
@@ -146,8 +149,7 @@ impl Leader {
             let Some(stored) = self.objects().quota_tree().map(Arc::clone) else {
                 self.parts.metrics.quota_tree_gone();
                 if Instant::now() >= next_webhooks {
-                    self.keep_webhooks(&Tree::default()).await;
-                    next_webhooks = Instant::now() + WEBHOOKS;
+                    next_webhooks = self.keep_webhooks(&Tree::default()).await;
                 }
                 sleep(TREE_POLL).await;
                 continue;
@@ -182,13 +184,16 @@ impl Leader {
         }
     }
 
-    async fn keep_webhooks(&self, tree: &Tree) {
+    /// When they are to be looked at again.
+    async fn keep_webhooks(&self, tree: &Tree) -> Instant {
         let kept = self.webhooks.keep(tree).await;
+        let pause = if kept.is_ok() { WEBHOOKS } else { WEBHOOKS_AGAIN };
         if self.parts.metrics.health().note(Part::QuotaKeeper, WEBHOOK, &kept)
             && let Err(error) = kept
         {
             tracing::warn!(%error, "the namespaces of the quota webhooks cannot be kept; trying again");
         }
+        Instant::now() + pause
     }
 }
 

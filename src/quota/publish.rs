@@ -42,6 +42,8 @@ pub(super) struct Publisher {
     /// Whether a ledger of the tree may have been in force before.
     had_ledger: bool,
     can_write: bool,
+    /// Whether it is known that there is nowhere to note that a ledger comes into force.
+    unmarked: bool,
     /// What could not be read in the beginning is tried again, so that it is told for as long as it is so.
     unread: Option<Unread>,
 }
@@ -104,6 +106,7 @@ impl Publisher {
             // Not known: the safe side.
             had_ledger: others.unwrap_or(true),
             can_write: true,
+            unmarked: false,
             unread: others.is_none().then(|| Unread { client, namespace: namespace.to_owned() }),
         })
     }
@@ -114,7 +117,7 @@ impl Publisher {
 
     /// Notes in the tree's status that a ledger of it comes into force, before it does.
     pub(super) async fn mark(&mut self, tree: &Tree) -> Mark {
-        if self.written.get("ledger").is_some() || !self.can_write {
+        if self.written.get("ledger").is_some() || self.unmarked {
             return Mark::Done;
         }
         let mut status = self.written.clone();
@@ -124,11 +127,9 @@ impl Publisher {
         if let Some(members) = status.as_object_mut() {
             members.insert("ledger".to_owned(), json!({ "name": ledger_name(&tree.name) }));
         }
-        match self.write(tree, status).await {
-            true if self.can_write => Mark::Done,
-            true => Mark::Nowhere,
-            false => Mark::Failed,
-        }
+        let mark = self.write(tree, status).await;
+        self.unmarked = mark == Mark::Nowhere;
+        mark
     }
 
     /// Writes the status, if it is due and says something new.
@@ -171,7 +172,7 @@ impl Publisher {
             return;
         }
         let condition = status.pointer("/conditions/0").cloned().unwrap_or_default();
-        if self.write(tree, status).await && turned {
+        if self.write(tree, status).await == Mark::Done && turned {
             self.tell(tree, &condition).await;
         }
     }
@@ -214,27 +215,35 @@ impl Publisher {
         self.events.publish(&events::of_tree(tree), news, reason, "Count", text("message")).await;
     }
 
-    async fn write(&mut self, tree: &Tree, status: Value) -> bool {
+    async fn write(&mut self, tree: &Tree, status: Value) -> Mark {
         match self.writer.write(tree, &status).await {
             Ok(Written::Yes) => {
                 self.metrics.health().works(Part::QuotaKeeper, STATUS);
                 self.written = status;
-                true
+                Mark::Done
             }
-            Ok(Written::Gone) => false,
+            // Whoever watches it will say so.
+            Ok(Written::Gone) => Mark::Failed,
             Ok(Written::NoSubresource) => {
                 tracing::warn!(
                     tree = tree.name,
                     "the installed CRD of ElasticQuotaTree has no status: usage is in the QuotaLedger and the metrics only"
                 );
                 self.can_write = false;
-                true
+                Mark::Nowhere
+            }
+            // Asking again does not help before somebody changes the CRD; quota goes on meanwhile.
+            Err(error @ (WriteError::Refused { .. } | WriteError::TooLarge { .. })) => {
+                if self.metrics.health().failed(Part::QuotaKeeper, STATUS, &error) {
+                    tracing::warn!(%error, "the quota tree's status is not taken: usage is in the QuotaLedger and the metrics only; trying again");
+                }
+                Mark::Nowhere
             }
             Err(error) => {
                 if self.metrics.health().failed(Part::QuotaKeeper, STATUS, &error) {
                     tracing::warn!(%error, "the quota tree's status cannot be written; trying again");
                 }
-                false
+                Mark::Failed
             }
         }
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{self, Queue};
 use super::leader::{self, Parts};
 use super::{ClusterLedgerStore, leader::ledger_store};
-use crate::cluster::{Leadership, LeadershipOptions};
+use crate::cluster::{Leadership, LeadershipOptions, Snapshots};
 use crate::server::Readiness;
 
 /// What admission needs: where pods wait, and where the ledger is read when the tree is changed.
@@ -20,6 +20,8 @@ pub struct Door {
     pub store: ClusterLedgerStore,
     /// Whether borrowers are evicted for whoever is refused what it owns.
     pub reclaims: bool,
+    /// Whether the tree is known.
+    pub snapshots: Arc<Snapshots>,
 }
 
 /// Opens the door, and decides about who comes through it until nobody holds it any more.
@@ -33,7 +35,8 @@ pub fn open(client: &Client, parts: &Parts) -> (Door, impl Future<Output = ()> +
         Arc::clone(&parts.latest),
         budget,
     );
-    (Door { queue, store, reclaims: parts.config.reclaim.enabled }, decider.run())
+    let snapshots = Arc::clone(&parts.snapshots);
+    (Door { queue, store, reclaims: parts.config.reclaim.enabled, snapshots }, decider.run())
 }
 
 /// Waits for the lease, and leads while it is held, until `cancelled`.
@@ -47,5 +50,8 @@ pub async fn lead(client: Client, parts: Parts, readiness: Readiness, cancelled:
     );
     let leadership = Leadership::new(client.clone(), options, Arc::clone(&parts.metrics));
     let work = |token| leader::lead(client.clone(), parts.clone(), token);
-    leadership.run_when(|| readiness.holds("snapshots"), cancelled, work).await;
+    let snapshots = Arc::clone(&parts.snapshots);
+    // Without the tree nothing is known to be bound; who led then would let everything out.
+    let is_ready = || readiness.holds("snapshots") && snapshots.knows_quota_tree();
+    leadership.run_when(is_ready, cancelled, work).await;
 }

@@ -3,6 +3,7 @@
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams};
+use plimsoll_core::nesting;
 use plimsoll_core::quota::{TREE_NAMESPACE, Tree};
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ impl StatusWriter {
     /// Puts `status` in the place of the whole status of exactly this tree.
     ///
     /// # Errors
-    /// See [`WriteError::next`].
+    /// See [`WriteError::next`]. [`WriteError::Refused`] if the installed CRD does not take such a status.
     pub async fn write(&self, tree: &Tree, status: &Value) -> Result<Written, WriteError> {
         let request = Request::new(format!("/apis/{GROUP}/v1beta1/namespaces/{TREE_NAMESPACE}/{PLURAL}"));
         let object = format!("{TREE_NAMESPACE}/{}", tree.name);
@@ -64,19 +65,33 @@ impl StatusWriter {
         .map_err(|error| call.unavailable(format!("no patch could be made: {error}")))?;
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let patch = request.patch_subresource("status", &tree.name, &parameters, &Patch::<()>::Json(patch));
-        match send(&self.client, call, patch, CALL_TIMEOUT).await {
+        let refused = match send(&self.client, call, patch, CALL_TIMEOUT).await {
             Ok(_) => return Ok(Written::Yes),
-            // The test failed.
-            Err(WriteError::Refused { code: 422, .. }) => return Ok(Written::Gone),
+            // Either the test failed, or what would come of it is not taken. The answer does not tell which.
+            Err(WriteError::Refused { what, message, code: code @ 422 }) => {
+                let right = "the status of the installed CRD elasticquotatrees.scheduling.sigs.k8s.io has another schema than \
+                             that of `plimsoll manifests crds`, which takes it";
+                Some(WriteError::Refused { what, message: format!("{message}; {right}"), code })
+            }
             // The API server says the same of a tree and of a subresource that are not there.
-            Err(WriteError::NotFound { .. } | WriteError::NotInstalled { .. }) => {}
+            Err(WriteError::NotFound { .. } | WriteError::NotInstalled { .. }) => None,
             Err(error) => return Err(error),
-        }
+        };
         (call.verb, call.resource) = ("get", PLURAL);
         match send(&self.client, call, request.get(&tree.name, &GetParams::default()), CALL_TIMEOUT).await {
-            Ok(_) => Ok(Written::NoSubresource),
+            Ok(text) => match refused {
+                None => Ok(Written::NoSubresource),
+                Some(_) if uid(&text).as_deref() != Some(&*tree.uid) => Ok(Written::Gone),
+                Some(error) => Err(error),
+            },
             Err(WriteError::NotFound { .. }) => Ok(Written::Gone),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Which of all trees of its name, over time, this is.
+fn uid(text: &str) -> Option<String> {
+    let object: Value = nesting::from_str(text, nesting::Deeper::Cut).ok()?;
+    object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned)
 }

@@ -3,8 +3,8 @@
 //! The selectors name every bound namespace. A label would leave a gap for new namespaces, and whoever may label a
 //! namespace could take it out.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -48,16 +48,16 @@ pub fn namespace_selector(names: &BTreeSet<&str>) -> Value {
     json!({ "matchExpressions": [{ "key": NAME_LABEL, "operator": "In", "values": values }] })
 }
 
-/// The namespaces that a selector of ours matches; nothing if it is none of ours.
+/// The namespaces that our expression in a selector names, whatever others have added beside it; nothing if none is ours.
 fn named(selector: &Value) -> BTreeSet<&str> {
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let [expression] = expressions.map_or(&[][..], Vec::as_slice) else { return BTreeSet::new() };
-    let is = |key: &str, text: &str| expression.get(key).and_then(Value::as_str) == Some(text);
-    if !is("key", NAME_LABEL) || !is("operator", "In") {
-        return BTreeSet::new();
-    }
-    let values = expression.get("values").and_then(Value::as_array);
-    values.into_iter().flatten().filter_map(Value::as_str).filter(|name| *name != NOTHING).collect()
+    let is = |expression: &Value, key: &str, text: &str| {
+        expression.get(key).and_then(Value::as_str) == Some(text)
+    };
+    let ours = |expression: &&Value| is(expression, "key", NAME_LABEL) && is(expression, "operator", "In");
+    let values = expressions.into_iter().flatten().filter(ours).filter_map(|expression| expression.get("values"));
+    let names = values.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+    names.filter(|name| *name != NOTHING).collect()
 }
 
 /// What is to become of the namespaces that are named and not bound.
@@ -66,6 +66,9 @@ enum Others {
     Stay,
     Go,
 }
+
+/// So often in a row an entry is written again without a word to the operator: an upgrade does it once.
+const REWRITES: u32 = 3;
 
 /// One of the two configurations, and the entry in it that is ours to keep.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +106,8 @@ pub struct WebhookKeeper {
     timeout_seconds: u64,
     /// That of this replica, where Plimsoll itself writes what the API server trusts.
     certificate: Option<Arc<CertificateStore>>,
+    /// By entry: what was written last, and how often in a row somebody had changed that before it was looked at again.
+    rewritten: Arc<Mutex<BTreeMap<&'static str, (Value, u32)>>>,
 }
 
 impl std::fmt::Debug for WebhookKeeper {
@@ -116,7 +121,7 @@ impl WebhookKeeper {
     /// written as `timeoutSeconds` of the entry that checks pods: how long a reservation lives depends on it.
     pub fn new(client: Client, name: String, own: String, webhook_timeout: Duration) -> Self {
         let timeout_seconds = webhook_timeout.as_secs().clamp(1, 30);
-        Self { client, name, own, timeout_seconds, certificate: None }
+        Self { client, name, own, timeout_seconds, certificate: None, rewritten: Arc::default() }
     }
 
     /// Binds no further namespaces before the API server can call: before the entry has a `caBundle`, which Plimsoll
@@ -144,12 +149,13 @@ impl WebhookKeeper {
         self.certificate.as_ref().and_then(|certificate| certificate.check().err())
     }
 
-    /// Adds the namespaces of a tree, and takes none away: what must be done before the tree counts.
+    /// Adds the namespaces of a tree to those that are named and to those of the tree `before`: what must be done before
+    /// the tree counts.
     ///
     /// # Errors
     /// See [`WriteError::next`]. Each configuration was tried.
-    pub async fn widen(&self, tree: &Tree) -> Result<(), WriteError> {
-        self.keep_all(tree, Others::Stay).await
+    pub async fn widen(&self, tree: &Tree, before: &Tree) -> Result<(), WriteError> {
+        self.keep_all(tree, Some(before)).await
     }
 
     /// Lets the selectors name the namespaces of a tree and no others: what is done after the tree counts, and whenever
@@ -158,16 +164,30 @@ impl WebhookKeeper {
     /// # Errors
     /// See [`WriteError::next`]. Each configuration was tried.
     pub async fn keep(&self, tree: &Tree) -> Result<(), WriteError> {
-        self.keep_all(tree, Others::Go).await
+        self.keep_all(tree, None).await
     }
 
-    async fn keep_all(&self, tree: &Tree, others: Others) -> Result<(), WriteError> {
+    async fn keep_all(&self, tree: &Tree, before: Option<&Tree>) -> Result<(), WriteError> {
         let mut result = Ok(());
         for target in &TARGETS {
-            let names = if target.timeout { bound(tree, &self.own) } else { flavored(tree, &self.own) };
+            let of = |tree| if target.timeout { bound(tree, &self.own) } else { flavored(tree, &self.own) };
+            let mut names = of(tree);
+            names.extend(before.map(of).into_iter().flatten());
+            let others = if before.is_some() { Others::Stay } else { Others::Go };
             result = result.and(self.keep_one(target, names, others).await);
         }
         result
+    }
+
+    /// Notes that an entry is written, or stands as it should. How often in a row somebody had changed what was written.
+    fn note(&self, target: &Target, wanted: Value, writes: bool) -> u32 {
+        let mut all = self.rewritten.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = match all.get(target.webhook) {
+            Some((before, count)) if writes && *before == wanted => count.saturating_add(1),
+            _ => 0,
+        };
+        all.insert(target.webhook, (wanted, again));
+        again
     }
 
     async fn keep_one(
@@ -206,16 +226,28 @@ impl WebhookKeeper {
             names.extend(named(current));
         }
         let bound_now = named(current);
-        let uncallable = if names.is_subset(&bound_now) { None } else { self.uncallable(&object, webhook) };
-        if uncallable.is_some() {
-            names.retain(|name| bound_now.contains(name));
-        }
-        let result = uncallable.map_or(Ok(()), |why| {
-            let what = format!("keep {} {}", target.kind, self.name);
-            let message =
-                format!("no further namespaces are bound, since pods in them could only be refused: {why}");
-            Err(WriteError::NotFound { what, message })
-        });
+        let what = || format!("keep {} {}", target.kind, self.name);
+        // Which namespaces it matches with what others have written is not known.
+        let is_ours = *current == namespace_selector(&bound_now);
+        let widens = !is_ours || !names.is_subset(&bound_now);
+        let uncallable = if widens { self.uncallable(&object, webhook) } else { None };
+        let result = match uncallable {
+            Some(why) if !is_ours => {
+                let message = format!(
+                    "somebody changed the namespaceSelector of {}, which is left as it is, since pods in further \
+                     namespaces could only be refused: {why}",
+                    target.webhook
+                );
+                return Err(WriteError::NotFound { what: what(), message });
+            }
+            Some(why) => {
+                names.retain(|name| bound_now.contains(name));
+                let message =
+                    format!("no further namespaces are bound, since pods in them could only be refused: {why}");
+                Err(WriteError::NotFound { what: what(), message })
+            }
+            None => Ok(()),
+        };
         let selector = namespace_selector(&names);
         let mut operations = vec![json!({
             "op": "test", "path": format!("/webhooks/{index}/name"), "value": target.webhook,
@@ -227,11 +259,13 @@ impl WebhookKeeper {
                 );
             }
         };
+        let wanted = json!([selector, self.timeout_seconds]);
         set("namespaceSelector", selector);
         if target.timeout {
             set("timeoutSeconds", json!(self.timeout_seconds));
         }
         if operations.len() == 1 {
+            self.note(target, wanted, false);
             return result;
         }
         call.verb = "patch";
@@ -241,6 +275,20 @@ impl WebhookKeeper {
         let request = request.patch(&self.name, &parameters, &Patch::<()>::Json(patch));
         match send(&self.client, call, request, CALL_TIMEOUT).await {
             Ok(_) => {
+                let again = self.note(target, wanted, true);
+                if again >= REWRITES {
+                    tracing::debug!(kind = target.kind, again, "the namespaces of a quota webhook were written again");
+                    let message = format!(
+                        "the namespaceSelector or timeoutSeconds of {} is written again and again, since somebody else keeps \
+                         changing it: what binds pods to their quota is Plimsoll's alone. Look for an admission policy, or \
+                         for a tool that applies the manifests without leaving these fields out; \
+                         `kubectl get {} {} -o yaml --show-managed-fields` shows who wrote last",
+                        target.webhook,
+                        target.plural,
+                        self.name
+                    );
+                    return result.and(Err(WriteError::NotFound { what: what(), message }));
+                }
                 tracing::info!(
                     kind = target.kind,
                     namespaces = names.len(),
@@ -309,6 +357,19 @@ mod tests {
         assert!(NOTHING.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '.'));
         let first_and_last = [NOTHING.chars().next(), NOTHING.chars().last()];
         assert!(first_and_last.iter().all(|letter| letter.is_some_and(char::is_alphanumeric)));
+    }
+
+    #[test]
+    fn our_expression_is_found_among_others() {
+        let ours = json!({"key": NAME_LABEL, "operator": "In", "values": ["shop", NOTHING]});
+        let theirs = json!({"key": "team", "operator": "In", "values": ["a"]});
+        for (rule, selector) in [
+            ("before", json!({"matchExpressions": [theirs, ours]})),
+            ("after", json!({"matchExpressions": [ours, theirs]})),
+            ("labels", json!({"matchExpressions": [ours], "matchLabels": {"team": "a"}})),
+        ] {
+            assert_eq!(named(&selector), ["shop"].into(), "{rule}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ const DAY: u64 = 24 * 60 * 60;
 /// How long a certificate is valid.
 const LEAF: Duration = Duration::from_secs(365 * DAY);
 /// How long before its end it is replaced.
-const RENEW_SECONDS: i64 = 365 * 24 * 60 * 60 / 3;
+const RENEW: Duration = Duration::from_secs(365 * DAY / 3);
 /// How long the authority is valid: longer than a process lives.
 const CA: Duration = Duration::from_secs(10 * 365 * DAY);
 
@@ -37,9 +37,9 @@ impl Authority {
         &self.ca_pem
     }
 
-    /// Whether a certificate that ends at `not_after` should be replaced.
-    pub(super) fn is_due(not_after: Timestamp, now: Timestamp) -> bool {
-        not_after.as_second() - now.as_second() < RENEW_SECONDS
+    /// When a certificate that ends at `not_after` is replaced.
+    pub(super) fn due(not_after: Timestamp) -> Timestamp {
+        not_after.checked_sub(RENEW).unwrap_or(Timestamp::MIN)
     }
 
     /// Signs a new certificate with a new key.

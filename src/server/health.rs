@@ -22,6 +22,8 @@ pub enum ConditionState {
     Degraded(String),
     /// It does not hold: why.
     Missing(String),
+    /// It does not hold, and no restart would change that: why.
+    Stuck(String),
 }
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -78,6 +80,13 @@ impl Condition {
         self.set(ConditionState::Degraded(why.into()));
     }
 
+    /// The condition does not hold, and will not before a person does something: a right is missing. `why` is shown by
+    /// `/readyz`. It does not count for `/startupz`, since a restart, by the kubelet's patience with the start, would mend
+    /// nothing.
+    pub fn stuck(&self, why: impl Into<String>) {
+        self.set(ConditionState::Stuck(why.into()));
+    }
+
     /// The condition does not hold; `why` is shown by `/readyz`.
     pub fn missing(&self, why: impl Into<String>) {
         self.set(ConditionState::Missing(why.into()));
@@ -128,9 +137,13 @@ impl Readiness {
         let mut missing = Vec::new();
         let mut started = true;
         for entry in self.entries() {
-            if let ConditionState::Missing(why) = entry.state() {
-                started &= matches!(entry.source, Source::Asked(_));
-                missing.push((entry.name.clone(), why));
+            match entry.state() {
+                ConditionState::Ready | ConditionState::Degraded(_) => {}
+                ConditionState::Missing(why) => {
+                    started &= matches!(entry.source, Source::Asked(_));
+                    missing.push((entry.name.clone(), why));
+                }
+                ConditionState::Stuck(why) => missing.push((entry.name.clone(), why)),
             }
         }
         if started {
@@ -160,7 +173,7 @@ impl Readiness {
         self.0.broken.get().map(String::as_str)
     }
 
-    /// Whether all conditions but those that are asked at each probe held at the same time at least once.
+    /// Whether all conditions but those that are asked at each probe, or are stuck, held at the same time at least once.
     #[must_use]
     pub fn has_started(&self) -> bool {
         let _ = self.missing();
@@ -187,7 +200,9 @@ impl Readiness {
             let _ = match state {
                 ConditionState::Ready => writeln!(text, "[+] {name}: ok"),
                 ConditionState::Degraded(why) => writeln!(text, "[~] {name}: degraded: {why}"),
-                ConditionState::Missing(why) => writeln!(text, "[-] {name}: {why}"),
+                ConditionState::Missing(why) | ConditionState::Stuck(why) => {
+                    writeln!(text, "[-] {name}: {why}")
+                }
             };
         }
         if self.0.shutdown.is_draining() {
@@ -269,6 +284,9 @@ mod tests {
         });
 
         assert!(!readiness.has_started());
+        snapshots.stuck("a right is missing");
+        assert!(readiness.has_started() && !readiness.holds("snapshots"), "a restart brings no right");
+        assert!(readiness.report().1.contains("[-] snapshots: a right is missing"));
         snapshots.degraded("CRD ElasticQuotaTree is absent");
         assert!(readiness.has_started() && !readiness.is_ready(), "a start waits for no certificate");
         expired.store(false, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 
 use super::Shutdown;
@@ -19,6 +19,9 @@ pub(crate) use super::verify::provider;
 use crate::certificates::authority::AuthorityError;
 use crate::certificates::leaf::Validity;
 use crate::metrics::{ListenerMetrics, Metrics, ReloadResult};
+
+/// A certificate from files that has a sixth of its life left, and no more than this, was not renewed in time.
+const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Tells the time; passed in so that expiry can be tested.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -94,6 +97,8 @@ struct Served {
     config: Arc<ServerConfig>,
     not_before: Timestamp,
     not_after: Timestamp,
+    /// By when it should be replaced.
+    renew: Timestamp,
     serial: String,
     digest: Digest,
     /// When it is replaced, if this replica signed it itself.
@@ -154,7 +159,6 @@ impl CertificateStore {
                 (None, None)
             }
         };
-        metrics.tls_not_after(served.as_ref().map_or(0, |served| served.not_after.as_second()));
         let store = Self {
             options,
             authority,
@@ -163,6 +167,7 @@ impl CertificateStore {
             clock,
             metrics,
         };
+        store.note();
         store.report("serving certificate");
         Ok(Arc::new(store))
     }
@@ -251,7 +256,7 @@ impl CertificateStore {
             }
             Ok(true) => {
                 self.metrics.tls_reload(ReloadResult::Success);
-                self.metrics.tls_not_after(self.not_after().as_second());
+                self.note();
                 self.report("certificate replaced");
             }
             Err(error) => {
@@ -305,7 +310,7 @@ impl CertificateStore {
         }
         let signed = own.sign(&authority, clients.as_ref(), now).and_then(|leaf| {
             let served = build(&self.options, &leaf.pair, leaf.digest)?;
-            Ok(Served { validity: Some(leaf.validity), ..served })
+            Ok(Served { validity: Some(leaf.validity), renew: leaf.validity.renew, ..served })
         });
         match signed {
             Ok(served) => {
@@ -319,7 +324,7 @@ impl CertificateStore {
 
     fn renew(&self, authority: &Authority) -> Result<bool, TlsError> {
         let now = (self.clock)();
-        if !Authority::is_due(self.not_after(), now) {
+        if now <= Authority::due(self.not_after()) {
             return Ok(false);
         }
         let served = build(&self.options, &authority.issue(now)?, Digest::default())?;
@@ -361,6 +366,13 @@ impl CertificateStore {
             tracing::error!(%error, "new certificate refused; the last good one stays");
         }
         error
+    }
+
+    /// Notes when what is served ends. While there is none that says nothing of an end.
+    fn note(&self) {
+        if let Some(served) = self.current.load().as_ref() {
+            self.metrics.tls_certificate(served.not_after, served.renew);
+        }
     }
 
     fn report(&self, what: &str) {
@@ -406,10 +418,20 @@ fn build(options: &TlsOptions, pair: &Pair, digest: Digest) -> Result<Served, Tl
         config: Arc::new(config),
         not_before: pair.not_before,
         not_after: pair.not_after,
+        renew: match &options.source {
+            CertificateSource::Ephemeral { .. } => Authority::due(pair.not_after),
+            CertificateSource::Files { .. } | CertificateSource::SelfManaged(_) => late(pair),
+        },
         serial: pair.serial.clone(),
         digest,
         validity: None,
     })
+}
+
+/// When whoever renews files should have done so, whoever that is: cert-manager does with a third left.
+fn late(pair: &Pair) -> Timestamp {
+    let margin = (pair.not_after.duration_since(pair.not_before) / 6).min(LATE);
+    pair.not_after.checked_sub(margin).unwrap_or(Timestamp::MIN)
 }
 
 fn mismatch(source: &CertificateSource) -> TlsError {

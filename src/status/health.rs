@@ -96,8 +96,8 @@ pub(super) struct Known {
     /// When it had what it goes by, for parts that get it again and again; by which of several that each have their
     /// own. `None`: that one has nothing yet.
     pub(super) fresh: BTreeMap<u64, Option<Instant>>,
-    /// The end of validity of its certificates, in seconds since 1970, by listener.
-    pub(super) not_after: BTreeMap<String, i64>,
+    /// The end of validity of its certificates, and by when they should be replaced, by listener.
+    pub(super) certificates: BTreeMap<String, (Timestamp, Timestamp)>,
     /// By shard.
     pub(super) leases: BTreeMap<u32, LeaseSeen>,
 }
@@ -201,9 +201,9 @@ impl Health {
         self.with(part, |known| known.fresh.insert(one, at));
     }
 
-    /// When the certificate of a listener ends, in seconds since 1970.
-    pub fn not_after(&self, part: Part, listener: &str, seconds: i64) {
-        self.with(part, |known| known.not_after.insert(listener.to_owned(), seconds));
+    /// When the certificate of a listener ends, and by when it should be replaced.
+    pub fn certificate(&self, part: Part, listener: &str, not_after: Timestamp, renew: Timestamp) {
+        self.with(part, |known| known.certificates.insert(listener.to_owned(), (not_after, renew)));
     }
 
     /// Who holds a lease of a part.

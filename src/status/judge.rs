@@ -8,8 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::health::{Known, LeaseSeen};
 use super::{LastError, Part, PartStatus, State};
 
-/// A certificate that ends this soon should have been renewed, unless it is a short-lived one.
-const ENDS_SOON: SignedDuration = SignedDuration::from_hours(1);
+/// A certificate is late when so much has gone since it should have been renewed, or half of what was left then: whoever
+/// renews it looks now and then.
+const LATE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a part is judged by, beside what it told itself.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +29,6 @@ pub(super) struct Facts {
     pub(super) age: Option<Duration>,
     /// What it goes by must not be older; given only where there must be something.
     pub(super) maximum_age: Option<Duration>,
-    /// A certificate that ends this soon should have been renewed, where that is less than an hour.
-    pub(super) ends_soon: Option<Duration>,
 }
 
 /// How a part is, by `known` of it, and the leases of the part that must be led.
@@ -61,17 +60,17 @@ pub(super) fn judge(
         }
     }
     status.since = known.problems.values().map(|problem| problem.since).min().map(text);
-    if let Some(soonest) = known.not_after.values().min() {
-        let end = Timestamp::from_second(*soonest).unwrap_or(Timestamp::MAX);
-        status.not_after = Some(text(end));
-        let listener = known.not_after.iter().find(|(_, end)| *end == soonest).map_or("", |(name, _)| name);
-        let left = end.duration_since(now);
-        let soon = facts.ends_soon.and_then(|soon| SignedDuration::try_from(soon).ok());
-        if left <= SignedDuration::ZERO {
-            failed.push(format!("the certificate of {listener} has expired; see docs/certificates.md"));
-        } else if left < soon.unwrap_or(ENDS_SOON).min(ENDS_SOON) {
-            degraded
-                .push(format!("the certificate of {listener} expires within the hour and was not renewed"));
+    status.not_after = known.certificates.values().map(|(end, _)| *end).min().map(text);
+    for (listener, (end, renew)) in &known.certificates {
+        let (end_text, renew_text) = (text(*end), text(*renew));
+        if *end <= now {
+            let what = "see docs/certificates.md";
+            failed.push(format!("the certificate of {listener} has expired, at {end_text}; {what}"));
+        } else if now.duration_since(*renew) > LATE.min(end.duration_since(*renew) / 2) {
+            degraded.push(format!(
+                "the certificate of {listener} expires at {end_text} and should have been renewed by {renew_text}; see \
+                 docs/certificates.md"
+            ));
         }
     }
     if leads && let Some(limit) = facts.maximum_age {
@@ -161,7 +160,6 @@ mod tests {
         let seconds = Duration::from_secs;
         let aged = |age: Option<u64>| Facts { age: age.map(seconds), maximum_age: Some(seconds(60)), ..on() };
         let of_3 = || Facts { shards: 3, ..on() };
-        let ending = |at: i64| Known { not_after: [("admission".to_owned(), at)].into(), ..Known::default() };
         let now = Timestamp::from_second(1_000_000).unwrap();
         for (rule, facts, known, leases, state, why) in [
             ("off, whatever is known", Facts::default(), &failing, None, State::Off, ""),
@@ -209,32 +207,6 @@ mod tests {
                 State::NotLeader,
                 "",
             ),
-            ("valid", on(), &ending(1_100_000), None, State::Healthy, ""),
-            (
-                "ends soon",
-                on(),
-                &ending(1_003_000),
-                None,
-                State::Degraded,
-                "of admission expires within the hour",
-            ),
-            (
-                "short-lived, and not due yet",
-                Facts { ends_soon: Some(seconds(600)), ..on() },
-                &ending(1_000_601),
-                None,
-                State::Healthy,
-                "",
-            ),
-            (
-                "short-lived, and due",
-                Facts { ends_soon: Some(seconds(600)), ..on() },
-                &ending(1_000_599),
-                None,
-                State::Degraded,
-                "was not renewed",
-            ),
-            ("expired", on(), &ending(1_000_000), None, State::Failed, "of admission has expired"),
             (
                 "worst first",
                 Facts { failed: vec!["dead".into()], ..on() },
@@ -248,6 +220,51 @@ mod tests {
             assert_eq!(status.state, state, "{rule}: {status:?}");
             let said = status.why.join("\n");
             assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{rule}: {said}");
+        }
+    }
+
+    /// When they end, and when they should be renewed, from now.
+    fn ending(all: &[(&str, i64, i64)]) -> Known {
+        let at = |seconds| Timestamp::from_second(1_000_000 + seconds).unwrap();
+        let all = all.iter().map(|(name, end, renew)| ((*name).to_owned(), (at(*end), at(*renew))));
+        Known { certificates: all.collect(), ..Known::default() }
+    }
+
+    #[test]
+    fn certificates_are_late_by_their_own_measure() {
+        let overdue = "of admission expires at 1970-01-12T21:46:40Z and should have been renewed by 1970-01-12T13:45:39Z";
+        for (rule, known, state, why) in [
+            ("none yet", ending(&[]), State::Healthy, ""),
+            ("valid", ending(&[("admission", 100_000, 50_000)]), State::Healthy, ""),
+            ("due", ending(&[("admission", 28_800, -60)]), State::Healthy, ""),
+            ("overdue", ending(&[("admission", 28_800, -61)]), State::Degraded, overdue),
+            ("of ten seconds, fresh", ending(&[("admission", 9, 6)]), State::Healthy, ""),
+            ("of ten seconds, due", ending(&[("admission", 3, -1)]), State::Healthy, ""),
+            (
+                "of ten seconds, overdue",
+                ending(&[("admission", 1, -3)]),
+                State::Degraded,
+                "should have been renewed",
+            ),
+            (
+                "one of several",
+                ending(&[("admission", 100_000, 50_000), ("extender", 200_000, -100)]),
+                State::Degraded,
+                "of extender expires",
+            ),
+            (
+                "expired",
+                ending(&[("admission", 0, -100)]),
+                State::Failed,
+                "of admission has expired, at 1970-01-12T13:46:40Z",
+            ),
+        ] {
+            let now = Timestamp::from_second(1_000_000).unwrap();
+            let status = judge(Part::Certificates, on(), &known, None, now);
+            assert_eq!(status.state, state, "{rule}: {status:?}");
+            let said = status.why.join("\n");
+            assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{rule}: {said}");
+            assert_eq!(status.not_after.is_some(), !known.certificates.is_empty(), "{rule}");
         }
     }
 }

@@ -16,8 +16,6 @@ use crate::server::health::ConditionState;
 
 /// Watches are opened anew every five minutes at the latest, and bookmarks come more often: then the API server is away.
 const OLDEST_SNAPSHOT: Duration = Duration::from_secs(600);
-/// Certificates of our own making are replaced when a third of their life is left; with half of that gone it is late.
-const LATE: u32 = 6;
 /// So many scans of usage may fail in a row before it is old.
 const MISSED_SCANS: u32 = 3;
 
@@ -55,7 +53,7 @@ impl StatusSources {
             match state {
                 ConditionState::Ready => {}
                 ConditionState::Degraded(why) => facts.degraded.push(why),
-                ConditionState::Missing(why) => facts.failed.push(format!("{name}: {why}")),
+                ConditionState::Missing(why) | ConditionState::Stuck(why) => facts.failed.push(format!("{name}: {why}")),
             }
         }
         let missing = self.readiness.missing();
@@ -121,10 +119,7 @@ impl StatusSources {
             _ => (known.age(), None),
         };
         let shards = if led_by == Some(Part::Recommender) { config.recommender.shards } else { 1 };
-        let own = &config.tls.self_managed;
-        let ends_soon =
-            (config.tls.source == TlsSource::SelfManaged).then(|| own.certificate_lifetime / LATE);
-        Facts { enabled, led_by, shards, age, maximum_age, ends_soon, ..conditions }
+        Facts { enabled, led_by, shards, age, maximum_age, ..conditions }
     }
 }
 

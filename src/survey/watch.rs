@@ -49,9 +49,15 @@ struct Inner {
 }
 
 impl Surveys {
-    /// The last survey, not older than some minutes; nothing if it is being made for the first time since somebody looks.
+    /// The last survey; nothing if it is being made for the first time since somebody looks. It is not older than a minute
+    /// or two, unless there is a [`problem`](Self::problem).
     pub fn look(&self) -> Option<Arc<Survey>> {
         self.0.looked.send_replace(Some(Instant::now()));
+        self.0.last.load_full()
+    }
+
+    /// The same, for who does not look at its figures: it is not read again for that.
+    pub fn last(&self) -> Option<Arc<Survey>> {
         self.0.last.load_full()
     }
 
@@ -99,7 +105,7 @@ impl Surveys {
                 return;
             }
             while self.0.looked.borrow().is_some_and(|at| at.elapsed() < PATIENCE) {
-                let next = Instant::now() + INTERVAL;
+                let begun = Instant::now();
                 let objects = parts.objects.load_full();
                 match take(&parts.client, &objects, parts.source.as_mut()).await {
                     Ok(survey) => {
@@ -113,7 +119,9 @@ impl Surveys {
                         self.failed(error.to_string());
                     }
                 }
-                sleep_until(next).await;
+                // A cluster that takes long to read is left alone for as long.
+                let ended = Instant::now();
+                sleep_until((begun + INTERVAL).max(ended + (ended - begun))).await;
             }
             self.0.looked.send_replace(None);
             // Whether it would still fail, nobody finds out before the next look.

@@ -8,7 +8,10 @@ use base64::prelude::BASE64_STANDARD;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use plimsoll::certificates::Authority;
+use plimsoll::certificates::plan::Timing;
+use plimsoll::certificates::secret::Authorities;
 use plimsoll::server::ClientAuth;
+use plimsoll::status::{Part, State, StatusSources};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
@@ -76,6 +79,9 @@ async fn from_an_empty_secret_to_replicas_that_are_trusted() {
     let not_after = Authority::from_pem(&trusted, &cluster.value("ca.key").unwrap()).unwrap();
     let not_after = not_after.root().not_after().as_second();
     assert_eq!(replicas[0].server.metric("plimsoll_certificate_authority_not_after_seconds"), not_after);
+    let renew = not_after - i64::try_from(TIMING.margin().as_secs()).unwrap();
+    assert_eq!(replicas[0].server.metric("plimsoll_certificate_authority_renew_seconds"), renew);
+    assert_eq!(leader.metric("plimsoll_certificate_authority_renew_seconds"), renew);
 
     // Only the verbs that are granted, on the names that are granted.
     let named = [SECRET, MUTATING, VALIDATING, API_SERVICE];
@@ -311,6 +317,74 @@ async fn a_patch_that_is_not_taken_is_no_conflict() {
     assert_eq!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"conflict\"}"), 0);
     assert!(cluster.value("next.crt").is_some(), "it is not in force");
     leader.stop().await;
+}
+
+/// No sooner than it is told, and no later: whoever grants the right need not wait long.
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_is_tried_again_soon() {
+    let cluster = Cluster::installed();
+    let leader = Leader::start(&cluster);
+    until("the first", || cluster.value("ca.crt").is_some()).await;
+    cluster.forbid("PATCH", "/validating");
+    let mut secret = cluster.api.object(SECRET).unwrap();
+    secret["metadata"]["annotations"] = json!({"plimsoll.dev/rotate": "1"});
+    cluster.api.put(SECRET, secret);
+    until("told", || leader.said().contains("it is tried again every 10 s")).await;
+    cluster.allow_all();
+    let allowed = tokio::time::Instant::now();
+    until("it goes on", || cluster.value("previous.crt").is_some()).await;
+    assert!(allowed.elapsed() < Duration::from_secs(12), "{:?}", allowed.elapsed());
+    until("nothing is told any more", || !leader.said().contains("tried again")).await;
+    leader.stop().await;
+}
+
+/// What waits for something to be so for longer than until the next try comes all the same.
+#[tokio::test(start_paused = true)]
+async fn trying_again_does_not_begin_to_wait_anew() {
+    let cluster = Cluster::installed();
+    let now = Timestamp::now();
+    let hour = Duration::from_secs(3600);
+    let timing = Timing {
+        authority_lifetime: 100 * hour,
+        certificate_lifetime: hour,
+        publish_for: Duration::from_secs(35),
+    };
+    let make = || Authority::make("a", timing.authority_lifetime, now).unwrap();
+    let authorities = Authorities {
+        current: Some(Arc::new(make())),
+        previous: vec![make().root().clone()],
+        switched: Some(now - 3 * hour),
+        ..Authorities::default()
+    };
+    cluster.put_secret(json!(authorities.data()));
+    cluster.forbid("PATCH", "/validating");
+    let clock = plimsoll::server::tls::wall_clock();
+    let leader = Leader::start_as(&cluster, clock, timing, Duration::from_secs(1));
+    until("told", || leader.said().contains("it is tried again every 10 s")).await;
+    let told = tokio::time::Instant::now();
+    until("dropped", || cluster.value("previous.crt").is_none()).await;
+    assert!(told.elapsed() < Duration::from_secs(60), "{:?}", told.elapsed());
+    assert!(leader.metric("plimsoll_ca_bundle_patches_total{result=\"failure\"}") > 2);
+    leader.stop().await;
+}
+
+/// What a replica says of itself before there is a certificate: why, and nothing of an end in 1970.
+#[tokio::test]
+async fn without_a_certificate_the_status_says_why() {
+    let cluster = Cluster::installed();
+    let replica = Replica::start(&cluster).await;
+    until("it says what it waits for", || replica.said().contains("plimsoll-certs")).await;
+    let config = Arc::new(plimsoll::config::load(&plimsoll::config::Sources::default()).unwrap().config);
+    let metrics = Arc::clone(&replica.server.metrics);
+    let status = StatusSources::new(config, false, replica.readiness.clone(), metrics).status();
+    let part = status.parts.iter().find(|part| part.name == Part::Certificates).unwrap();
+    assert_eq!((part.state, &part.not_after), (State::Degraded, &None), "{part:?}");
+    assert_eq!(part.why.len(), 1, "{part:?}");
+    assert!(part.why[0].starts_with("Secret plimsoll-ca is empty; waiting"), "{part:?}");
+    for series in ["plimsoll_tls_certificate_not_after_seconds", "plimsoll_tls_certificate_renew_seconds"] {
+        assert_eq!(replica.server.metric(series), 0);
+    }
+    replica.stop().await;
 }
 
 #[tokio::test]

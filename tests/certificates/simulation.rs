@@ -22,8 +22,10 @@ const TIMING: Timing = Timing {
 };
 /// The latest that an API server hears of a change: less than `publish_for`.
 const LATEST: u64 = 50;
-/// The furthest that a clock is off.
+/// The furthest that a clock is off, but for those that jump.
 const SKEW: i64 = 600;
+/// The longest that a clock is far off before somebody mends it.
+const JUMPED: u64 = 900;
 const OBJECTS: usize = 2;
 
 /// Chance that can be had again.
@@ -52,6 +54,8 @@ struct Reading {
 struct Replica {
     /// How far its clock is off.
     skew: i64,
+    /// Until when it is far off, if it is.
+    jumped: u64,
     held: Held,
     leaf: Option<(Root, Validity)>,
     /// Until when it reaches no API server.
@@ -66,6 +70,7 @@ impl Replica {
     fn new(skew: i64) -> Self {
         Self {
             skew,
+            jumped: 0,
             held: Held::new(TIMING.publish_for),
             leaf: None,
             cut_off: 0,
@@ -93,6 +98,8 @@ struct World {
     /// How late each API server is.
     late: Vec<u64>,
     switches: usize,
+    /// Whether now and then one clock is months ahead for some minutes.
+    jumps: bool,
 }
 
 fn wall(now: u64, skew: i64) -> Timestamp {
@@ -117,6 +124,22 @@ impl World {
             replicas,
             late,
             switches: 0,
+            jumps: false,
+        }
+    }
+
+    fn jump(&mut self) {
+        let (now, days) = (self.now, self.dice.roll(320) + 80);
+        for replica in &mut self.replicas {
+            if replica.jumped > 0 && now >= replica.jumped {
+                (replica.skew, replica.jumped) = (0, 0);
+            }
+        }
+        let all_right = self.replicas.iter().all(|replica| replica.jumped == 0);
+        if all_right && self.dice.once_in(700) {
+            let one = usize::try_from(self.dice.roll(3)).unwrap();
+            self.replicas[one].skew = i64::try_from(days * 24 * 3600).unwrap();
+            self.replicas[one].jumped = now + self.dice.roll(JUMPED);
         }
     }
 
@@ -137,17 +160,25 @@ impl World {
         }
         if self.dice.once_in(60) {
             let one = some(&mut self.dice, count);
-            let long = [60, 600, 3600, 4 * 3600][some(&mut self.dice, 4)];
+            // Whoever is cut off while a clock jumps may be given up by a leader that believes that clock.
+            let kinds = if self.jumps { 1 } else { 4 };
+            let long = [60, 600, 3600, 4 * 3600][some(&mut self.dice, kinds)];
             self.replicas[one].cut_off = now + self.dice.roll(long);
         }
         if self.dice.once_in(400) {
             let one = some(&mut self.dice, count);
-            let skew = self.replicas[one].skew;
-            self.replicas[one] = Replica::new(skew);
+            let Replica { skew, jumped, .. } = self.replicas[one];
+            self.replicas[one] = Replica { jumped, ..Replica::new(skew) };
         }
         if self.dice.once_in(100) {
             let one = some(&mut self.dice, count);
-            self.replicas[one].skew = i64::try_from(self.dice.roll(2 * SKEW as u64)).unwrap() - SKEW;
+            let skew = i64::try_from(self.dice.roll(2 * SKEW as u64)).unwrap() - SKEW;
+            if self.replicas[one].jumped == 0 {
+                self.replicas[one].skew = skew;
+            }
+        }
+        if self.jumps {
+            self.jump();
         }
         if self.dice.once_in(1500) {
             self.rotate = Some(now.to_string());
@@ -240,7 +271,7 @@ impl World {
         if self.now >= replica.cut_off {
             match &self.secret.1 {
                 Content::Ours(Authorities { current: Some(current), .. })
-                    if !current.root().has_ended(wall) =>
+                    if current.root().is_valid(wall) =>
                 {
                     replica.held.confirm(Arc::clone(current), wall);
                 }
@@ -262,9 +293,11 @@ impl World {
         let true_time = wall(self.now, 0);
         for (index, replica) in self.replicas.iter().enumerate() {
             let Some((root, validity)) = &replica.leaf else { continue };
-            let is_ready = wall(self.now, replica.skew) <= validity.until;
-            let is_valid = validity.from <= true_time && true_time <= validity.until;
-            let may_sign = replica.held.usable(wall(self.now, replica.skew)).is_some();
+            let own_time = wall(self.now, replica.skew);
+            let is_ready = validity.from <= own_time && own_time <= validity.until;
+            // By a clock that is far off nobody can sign what others take.
+            let is_valid = replica.jumped > 0 || (validity.from <= true_time && true_time <= validity.until);
+            let may_sign = replica.held.usable(own_time).is_some();
             if !is_ready || (!is_valid && !may_sign) {
                 // It could not renew for longer than its certificate lasts; a wrong clock may hide that from it.
                 continue;
@@ -309,6 +342,64 @@ proptest! {
         let mut world = World::new(seed);
         world.run();
         prop_assert!(world.switches >= 2, "only {} rotations in {HOURS} hours", world.switches);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A leader, or whoever else, whose clock is months ahead for some minutes takes from nobody what he serves by.
+    #[test]
+    fn a_clock_that_jumps_harms_nobody_else(seed in any::<u64>()) {
+        let mut world = World::new(seed);
+        world.jumps = true;
+        world.run();
+        prop_assert!(world.switches >= 2, "only {} rotations in {HOURS} hours", world.switches);
+    }
+}
+
+/// Nothing else goes wrong: then there is not even a moment in which the others are not ready.
+#[test]
+fn while_the_leaders_clock_is_ahead_the_others_serve() {
+    for (rule, days, minutes, leads_on) in [
+        ("mended before it is in force", 80, 1, true),
+        ("a leader with the wrong clock for a quarter of an hour", 400, 15, true),
+        ("and then another leads", 200, 15, false),
+    ] {
+        let mut world = World::new(1);
+        for (index, replica) in world.replicas.iter_mut().enumerate() {
+            replica.skew = 0;
+            replica.leads = index == 0;
+        }
+        let start = 3 * 3600;
+        let end = start + minutes * 60;
+        while world.now < 12 * 3600 {
+            if world.now == start {
+                world.replicas[0].skew = days * 24 * 3600;
+                world.replicas[0].jumped = end;
+            } else if world.now == end {
+                (world.replicas[0].skew, world.replicas[0].jumped) = (0, 0);
+                (world.replicas[0].leads, world.replicas[1].leads) = (leads_on, !leads_on);
+            }
+            for index in 0..world.replicas.len() {
+                world.replicas[index].stalled = None;
+                world.lead(index);
+                world.serve(index);
+            }
+            world.call();
+            let true_time = wall(world.now, 0);
+            for replica in world.replicas.iter().skip(1).filter(|_| world.now > 300) {
+                let (_, validity) = replica.leaf.as_ref().unwrap();
+                let is_valid = validity.from <= true_time && true_time <= validity.until;
+                assert!(is_valid, "{rule}: {} s: {validity:?}", world.now);
+            }
+            world.now += TICK;
+        }
+        let Content::Ours(authorities) = &world.secret.1 else { panic!("{rule}") };
+        let current = authorities.current.as_ref().unwrap().root();
+        assert!(current.is_valid(wall(world.now, 0)), "{rule}: {current:?}");
+        let trusted = &world.bundles[0].1.last().unwrap().1;
+        assert_eq!(trusted, std::slice::from_ref(current), "{rule}: the rest is forgotten");
     }
 }
 

@@ -186,6 +186,10 @@ impl Leader {
     }
 
     pub(crate) fn start_with(cluster: &Cluster, clock: Clock) -> Self {
+        Self::start_as(cluster, clock, TIMING, INTERVAL)
+    }
+
+    pub(crate) fn start_as(cluster: &Cluster, clock: Clock, timing: Timing, interval: Duration) -> Self {
         let metrics = Arc::new(Metrics::new("test"));
         let readiness = Readiness::new(Shutdown::new());
         let service = Service { namespace: "plimsoll-system".to_owned(), name: "plimsoll".to_owned() };
@@ -195,8 +199,8 @@ impl Leader {
         let parts = Parts {
             store: cluster.store(),
             bundles: Bundles::new(cluster.client(), service, targets),
-            timing: TIMING,
-            interval: INTERVAL,
+            timing,
+            interval,
             clock,
             condition: readiness.condition("certificate authority"),
             metrics: Arc::clone(&metrics),
@@ -262,6 +266,7 @@ impl Replica {
             store: cluster.store(),
             held,
             interval: INTERVAL,
+            margin: TIMING.margin(),
             clock,
             condition: readiness.condition("self-managed certificates"),
             metrics: Arc::clone(&server.metrics),

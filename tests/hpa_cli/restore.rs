@@ -335,3 +335,17 @@ fn without_the_right_to_leases_it_is_tried_all_the_same() {
     );
     is_restored(&api, "a");
 }
+
+/// What takes long says so on standard error, and the answer stays one that programs read.
+#[test]
+fn how_far_it_is() {
+    let api = Api::start(true);
+    put(&api, [converted("a")]);
+    // Three quarters of it are waited for.
+    api.put(LEASE, json!({"metadata": {"name": "plimsoll-hpa"}, "spec": {"holderIdentity": "web_1", "leaseDurationSeconds": 8}}));
+    let run = api.run("hpa restore --all --settle 0s --hold 5m -o json");
+    assert_eq!((run.code, results(&run)), (0, json!({"a": "restored"})), "{run:?}");
+    let mut told = run.err.lines();
+    assert!(told.next().is_some_and(|line| line.starts_with("progress: restoring autoscalers: ")), "{run:?}");
+    assert!(told.all(|line| line.starts_with("progress: ")), "{run:?}");
+}

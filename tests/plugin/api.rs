@@ -22,6 +22,8 @@ struct State {
     forbidden: Vec<String>,
     /// Nobody is let in.
     expired: bool,
+    /// What the clock of the API server says.
+    date: Option<String>,
     /// What a pod answers on its loopback.
     pods: BTreeMap<String, String>,
 }
@@ -76,6 +78,10 @@ impl Api {
 
     pub(crate) fn expire(&self) {
         self.state.lock().unwrap().expired = true;
+    }
+
+    pub(crate) fn says_it_is(&self, date: &str) {
+        self.state.lock().unwrap().date = Some(date.to_owned());
     }
 
     pub(crate) fn pod_says(&self, pod: &str, body: &Value) {
@@ -155,8 +161,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
         (404, status(404, "NotFound", "the server could not find the requested resource"))
     };
     let body = answer.1.to_string();
+    let date =
+        state.lock().unwrap().date.as_ref().map_or_else(String::new, |date| format!("date: {date}\r\n"));
     let text = format!(
-        "HTTP/1.1 {} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {} X\r\n{date}content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         answer.0,
         body.len()
     );

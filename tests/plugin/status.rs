@@ -1,5 +1,7 @@
 //! `plimsoll status`.
 
+use std::io::{BufRead as _, BufReader};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -367,10 +369,37 @@ fn waits_until_all_is_well() {
     let api = healthy();
     api.put(WEBHOOKS, webhook(""));
     assert_eq!(api.run("status --wait=1s").code, 1, "not within a second");
-    let waiting = api.command("status --wait=9000000000000d").spawn().unwrap();
+    let mut waiting = api.command("status --wait=9000000000000d -o json").spawn().unwrap();
+    // How far it is: on standard error, and nowhere else.
+    let mut told = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = told.next().unwrap();
+    assert!(first.starts_with("progress: waiting until everything is healthy ("), "{first}");
     api.put(WEBHOOKS, webhook(CA));
     let ended = waiting.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
+    let answer: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(answer["state"], "Healthy", "the answer is all there is on standard output");
+    assert!(told.all(|line| line.starts_with("progress: ")));
+}
+
+/// Whose clock is a minute ahead of the cluster's, or years, sees what there is all the same.
+#[test]
+fn leases_are_judged_by_the_clock_of_the_cluster() {
+    for (rule, renewed, code) in [
+        ("renewed 5 s ago", "2026-03-01T09:59:55.000000Z", 0),
+        ("ahead of the API server by a little", "2026-03-01T10:00:01.000000Z", 0),
+        ("renewed 50 s ago", "2026-03-01T09:59:10.000000Z", 1),
+    ] {
+        let api = healthy();
+        api.says_it_is("Sun, 01 Mar 2026 10:00:00 GMT");
+        let lease = json!({
+            "metadata": {"name": "plimsoll-recommender"},
+            "spec": {"holderIdentity": "p-1_0a", "leaseDurationSeconds": 15, "renewTime": renewed},
+        });
+        api.list("/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases", &[lease]);
+        let run = api.run("status");
+        assert_eq!(run.code, code, "{rule}: {run:?}");
+    }
 }
 
 #[test]

@@ -121,6 +121,12 @@ async fn rotation_by_symlink_swap_changes_what_new_connections_see() {
         assert!(server.store.not_after().to_string().starts_with(&format!("{year}-12-31")));
         let not_after = server.store.not_after().as_second();
         assert_eq!(server.metric("plimsoll_tls_certificate_not_after_seconds"), not_after);
+        let week = 7 * 24 * 3600;
+        assert_eq!(
+            server.metric("plimsoll_tls_certificate_renew_seconds"),
+            not_after - week,
+            "of a year or more"
+        );
     }
     server.stop().await;
 }

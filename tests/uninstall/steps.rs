@@ -584,6 +584,18 @@ fn after_everything_else_is_gone() {
     }
 }
 
+/// What takes long says so on standard error, and the answer stays one that programs read.
+#[test]
+fn how_far_it_is() {
+    let api = installed();
+    api.put(&pod("plimsoll-stuck"), own("plimsoll-stuck"));
+    let run = api.run("uninstall --wait 7s -o json");
+    assert_eq!((run.code, &told(&run)["Deployment plimsoll-system/plimsoll"][0]), (3, &json!("failed")));
+    let lines: Vec<_> = run.err.lines().collect();
+    let is_told = |line: &&str| line.starts_with("progress: waiting for the servers to end (1 pods run): ");
+    assert!(!lines.is_empty() && lines.iter().all(is_told), "{lines:?}");
+}
+
 /// Pods of somebody else's Deployment, or of none.
 #[test]
 fn pods_without_the_deployment() {

@@ -89,6 +89,9 @@ fn each_state_has_its_step() {
         switched: Some(now()),
         ..Authorities::default()
     };
+    // Put in force by a clock that was two days ahead.
+    let left_behind =
+        Authorities { previous: vec![root(&ending_at(DAY))], switched: Some(now() + 2 * DAY), ..one(&b) };
     let full = Authorities { previous: (0..MOST_PREVIOUS).map(|_| root(&authority())).collect(), ..one(&a) };
     let make = |keep: Vec<Root>, reason| Step::Make { keep, reason };
     let unknown = || BundleState::Unknown("no answer".to_owned());
@@ -213,9 +216,19 @@ fn each_state_has_its_step() {
             Step::Publish(full.bundle()),
         ),
         (
-            "what has ended is of no use to anybody",
+            "also what has ended by this clock, which may be wrong",
             World { after: 2 * DAY, bundles: hold(&[root(&ended)]), ..World::agreed(one(&a)) },
-            Step::Publish(vec![root(&a)]),
+            Step::Adopt(vec![root(&ended)]),
+        ),
+        (
+            "an emptied Secret, and a clock that is far ahead",
+            World {
+                after: 2 * DAY,
+                content: Content::Empty,
+                bundles: hold(&[root(&ended)]),
+                ..World::agreed(Authorities::default())
+            },
+            make(vec![root(&ended)], Reason::First),
         ),
         ("made by a clock that was ahead", World::agreed(one(&ahead)), make(vec![], Reason::Ended)),
         (
@@ -316,10 +329,15 @@ fn each_state_has_its_step() {
             wait(MINUTE / 2),
         ),
         (
-            "the one in force has ended meanwhile: nothing works any more, so that nothing is waited for",
+            "a clock that is far ahead: the one in force has ended by it, and is what everybody else uses",
+            World { after: 2 * DAY, steady: FIRST_WAIT, ..World::agreed(two(&ended, &b)) },
+            wait(MINUTE.saturating_sub(FIRST_WAIT)),
+        ),
+        (
+            "the one in force has ended meanwhile: who cannot be told is not waited for",
             World {
                 after: 2 * DAY,
-                steady: FIRST_WAIT,
+                steady: MINUTE,
                 bundles: with(hold(&two(&ended, &b).bundle()), closed(&[])),
                 ..World::agreed(two(&ended, &b))
             },
@@ -361,15 +379,18 @@ fn each_state_has_its_step() {
             Step::Drop,
         ),
         (
-            "a former one that has ended is no use",
-            World {
-                after: 2 * DAY,
-                ..World::agreed(Authorities {
-                    previous: vec![root(&ending_at(DAY))],
-                    switched: Some(now() + 2 * DAY),
-                    ..one(&b)
-                })
-            },
+            "a clock that is far ahead: a former one that has ended by it is trusted on",
+            World { after: 2 * DAY, ..World::agreed(left_behind.clone()) },
+            tail(DAY + MINUTE),
+        ),
+        (
+            "by another clock too, which is right",
+            World { after: HOUR, steady: HOUR, ..World::agreed(left_behind.clone()) },
+            tail((DAY + MINUTE).saturating_sub(HOUR)),
+        ),
+        (
+            "until none of its certificates can be left",
+            World { after: 2 * DAY, steady: DAY + MINUTE, ..World::agreed(left_behind) },
             Step::Drop,
         ),
         (
@@ -407,6 +428,14 @@ fn steadiness_begins_anew_with_each_change() {
     assert_eq!(steady.seen(&content, &hold(&[a.root().clone()]), 4 * MINUTE), Duration::ZERO, "a bundle");
     assert_eq!(steady.seen(&other, &hold(&[a.root().clone()]), 5 * MINUTE), Duration::ZERO, "the Secret");
     assert_eq!(steady.seen(&other, &hold(&[a.root().clone()]), 6 * MINUTE), MINUTE);
+    let closed = |why: &str, held: &[Root]| {
+        with(hold(&[a.root().clone()]), BundleState::Closed(why.to_owned(), held.to_vec()))
+    };
+    assert_eq!(steady.seen(&other, &closed("refused", &[]), 6 * MINUTE), Duration::ZERO, "closed");
+    assert_eq!(steady.seen(&other, &closed("refused again", &[]), 7 * MINUTE), MINUTE, "for another reason");
+    let now_held = closed("refused again", &[b.root().clone()]);
+    assert_eq!(steady.seen(&other, &now_held, 7 * MINUTE), Duration::ZERO, "what it holds");
+    assert_eq!(steady.seen(&other, &hold(&[a.root().clone()]), 7 * MINUTE), Duration::ZERO, "opened");
     steady.forget();
     assert_eq!(steady.seen(&other, &hold(&[a.root().clone()]), 7 * MINUTE), Duration::ZERO, "a gap");
 }

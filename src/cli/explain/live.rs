@@ -3,7 +3,7 @@
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams};
-use plimsoll_core::admission::{AbsentNamespace, Context, Decision, Settings, decide};
+use plimsoll_core::admission::{AbsentNamespace, Context, Decision, Settings, explain};
 use plimsoll_core::objects::{Fact, Objects, read_manifest};
 use plimsoll_core::pod::{Pruned, defaulted};
 use serde_json::{Map, Value};
@@ -155,10 +155,10 @@ impl Live {
         self.list_if_allowed(&path, "v1", "Pod", parameters, "its pods are not counted").await
     }
 
-    /// What the server would decide about a pod.
-    pub(in crate::cli) fn decide(&self, pod: &Pruned<'_>) -> Decision {
+    /// What the server would decide about a pod, and with `apply: false` what would become of it.
+    pub(in crate::cli) fn explain(&self, pod: &Pruned<'_>) -> Decision {
         let defaulted = defaulted(pod, self.limit_ranges.iter());
-        decide(pod, &self.namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
+        explain(pod, &self.namespace, &Context { defaulted: Some(&defaulted), ..self.context() })
     }
 
     pub(in crate::cli) fn context(&self) -> Context<'_> {

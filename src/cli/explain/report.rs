@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use plimsoll_core::admission::{self, Decision, Outcome, Skip};
+use plimsoll_core::admission::{self, Decision, Outcome, Skip, WouldBe};
 use plimsoll_core::keys;
-use plimsoll_core::overcommit::restored;
+use plimsoll_core::overcommit::{Line, Plan, restored};
 use plimsoll_core::pod::{PodView, Pruned, topmost_owner};
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ impl Report {
         // One that runs was lowered already; the next one is written as this one was.
         let pod = if at == template::PodAt::Root { restored(&pod) } else { pod };
         let pod = Pruned::of(&pod);
-        let decision = live.decide(&pod);
+        let decision = live.explain(&pod);
         if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
             report.why_no_profile = admission::why_no_profile(&pod, &live.namespace, &live.context());
         }
@@ -83,22 +83,31 @@ impl Report {
 
     pub(super) fn json(&self) -> Value {
         let decision = self.decision.as_ref().map(|decision| {
-            let lines = decision.plan.lines.iter().map(|line| {
-                json!({
-                    "container": line.target.to_string(),
-                    "resource": line.resource.name(),
-                    "original": line.original.text,
-                    "result": line.result.text,
-                    "why": line.why(),
-                })
-            });
-            json!({
+            let lines = |plan: &Plan| -> Vec<Value> {
+                let line = |line: &Line| {
+                    json!({
+                        "container": line.target.to_string(),
+                        "resource": line.resource.name(),
+                        "original": line.original.text,
+                        "result": line.result.text,
+                        "why": line.why(),
+                    })
+                };
+                plan.lines.iter().map(line).collect()
+            };
+            let mut told = json!({
                 "outcome": decision.answer.outcome.word(),
                 "profile": decision.answer.profile,
-                "requests": lines.collect::<Vec<_>>(),
+                "requests": lines(&decision.plan),
                 "warnings": decision.answer.warnings,
                 "whyNoProfile": self.why_no_profile,
-            })
+            });
+            match &decision.would_be {
+                Some(WouldBe::Planned(plan)) => told["wouldBe"] = json!({"requests": lines(plan)}),
+                Some(WouldBe::Skipped(skip)) => told["wouldBe"] = json!({"outcome": skip.word()}),
+                None => {}
+            }
+            told
         });
         let recommendations = self.recommendations.iter().map(|found| {
             json!({

@@ -12,6 +12,9 @@ use crate::visible::visible;
 /// Writes what was decided about the pod of an object, and why.
 pub(in crate::cli) fn write(out: &mut dyn Write, title: &str, decision: &Decision) -> Result<(), CliError> {
     writeln!(out, "{}", visible(&explained::headline(title, decision)))?;
+    if let Some(would_be) = explained::would_be(decision) {
+        writeln!(out, "  {would_be}")?;
+    }
     write_requests(out, decision)?;
     if let Some(nodes) = explained::nodes(decision) {
         writeln!(out, "  {}", visible(&nodes))?;
@@ -20,11 +23,13 @@ pub(in crate::cli) fn write(out: &mut dyn Write, title: &str, decision: &Decisio
 }
 
 fn write_requests(out: &mut dyn Write, decision: &Decision) -> Result<(), CliError> {
-    if decision.plan.lines.is_empty() {
+    let lines = &explained::requests(decision).lines;
+    if lines.is_empty() {
         return Ok(());
     }
-    let mut table = new_table(["CONTAINER", "RESOURCE", "ORIGINAL", "RESULT", "WHY"]);
-    for line in &decision.plan.lines {
+    let result = if decision.would_be.is_some() { "WOULD BE" } else { "RESULT" };
+    let mut table = new_table(["CONTAINER", "RESOURCE", "ORIGINAL", result, "WHY"]);
+    for line in lines {
         table.add_row([
             line.target.to_string(),
             line.resource.to_string(),

@@ -116,10 +116,16 @@ pub(super) fn start(process: &Process, client: &Client) {
     let own = &config.tls.self_managed;
     let namespace = &config.admission.own_namespace;
     let store = SecretStore::new(client.clone(), namespace.clone(), own.secret.clone());
+    let timing = Timing {
+        authority_lifetime: own.authority_lifetime,
+        certificate_lifetime: own.certificate_lifetime,
+        publish_for: own.publish_for,
+    };
     let follower = Follower {
         store: store.clone(),
         held: held.clone(),
         interval: own.poll_interval,
+        margin: timing.margin(),
         clock: wall_clock(),
         condition: readiness.condition("self-managed certificates"),
         metrics: Arc::clone(metrics),
@@ -132,11 +138,7 @@ pub(super) fn start(process: &Process, client: &Client) {
     let parts = keeper::Parts {
         store,
         bundles: Bundles::new(client.clone(), service, targets(config)),
-        timing: Timing {
-            authority_lifetime: own.authority_lifetime,
-            certificate_lifetime: own.certificate_lifetime,
-            publish_for: own.publish_for,
-        },
+        timing,
         interval: own.poll_interval,
         clock: wall_clock(),
         condition,

@@ -14,8 +14,9 @@ use crate::cli::server::{has_ended, is_ready, name};
 use crate::cluster::lease_name;
 use crate::status::{Part, State};
 
-/// A recommendation that is older than this was not renewed for long.
-const OLD: SignedDuration = SignedDuration::from_hours(1);
+/// A recommendation that is older than this was not renewed for long: while nothing moves, its times are up to six hours
+/// behind.
+const OLD: SignedDuration = SignedDuration::from_hours(7);
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()

@@ -1,6 +1,5 @@
 //! What the cluster says.
 
-use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use super::definitions;
 use super::replicas::{self, On, PATH, Said};
 use super::report::{Report, Row};
 use super::trust::Trust;
-use crate::cli::access::{Kind, Read, get, list};
+use crate::cli::access::{Kind, Read, get, list, time};
 use crate::cli::{CliError, server};
 use crate::config::Config;
 use crate::status::{Part, State, Status};
@@ -60,7 +59,7 @@ pub(super) async fn look(client: &Client, config: &Config) -> Result<Report, Cli
     let mut rows = vec![checks::installation(&deployment, &pods, own)];
     rows.extend(webhooks(client, config, &deployment, on).await);
     rows.push(definitions::row(client).await);
-    let now = Timestamp::now();
+    let now = time(client).await;
     rows.push(checks::leases(&list(client, LEASES, Some(own)).await, on, now));
     rows.push(checks::profiles(&list(client, PROFILES, None).await));
     rows.push(checks::trees(&list(client, TREES, None).await));

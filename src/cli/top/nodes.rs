@@ -163,12 +163,12 @@ fn means(windows: &BTreeMap<String, f64>) -> String {
     means.join(" ")
 }
 
-/// What pods request, and which part of the machine that is.
+/// What pods request, and which part that is of what the scheduler may give away.
 fn requested(resource: &str, node: &NodeReport) -> String {
     let requested = node.requested.of(resource);
     let text = plimsoll_core::quota::shown(resource, requested);
     let of = |amounts: &Amounts| amounts.get(resource).filter(|amount| *amount > 0);
-    match of(&node.capacity).or_else(|| of(&node.allocatable)) {
+    match of(&node.allocatable).or_else(|| of(&node.capacity)) {
         Some(whole) => format!("{text} ({:.0}%)", 100.0 * units(requested) / units(whole)),
         None => text,
     }

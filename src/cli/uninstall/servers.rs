@@ -90,14 +90,14 @@ async fn ended(job: &Job) -> Result<(), String> {
 /// Which pods are left, and what can be done about them.
 fn still_run(pods: &[Value], job: &Job) -> String {
     let node = |pod: &Value| pod.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
-    let named: Vec<_> = pods
+    let each: Vec<_> = pods
         .iter()
         .map(|pod| match node(pod) {
             Some(node) => format!("{} on node {node}", name_of(pod)),
             None => name_of(pod).to_owned(),
         })
         .collect();
-    let what = format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, named.join(", "));
+    let what = format!("{} of its pods still run after {:?} ({})", pods.len(), job.wait, each.join(", "));
     if !pods.iter().all(|pod| pod.pointer("/metadata/deletionTimestamp").is_some()) {
         return format!("{what}: whoever scales it up again must be stopped first");
     }

@@ -1,7 +1,7 @@
 //! What would be decided about a new pod of a workload, and what was done to one that runs.
 
 use maud::{Markup, html};
-use plimsoll_core::admission::{Context, Outcome, Skip, decide, why_no_profile};
+use plimsoll_core::admission::{Context, Outcome, Skip, explain, why_no_profile};
 use plimsoll_core::keys;
 use plimsoll_core::overcommit::restored;
 use plimsoll_core::placement::WorkloadKey;
@@ -31,7 +31,7 @@ pub(super) fn explained(view: &View<'_>, key: &WorkloadKey, read: &Read) -> Mark
     // The one that runs was lowered; the next one is written as this one was.
     let next = restored(pod);
     let pruned = Pruned::of(&next);
-    let decision = decide(&pruned, &key.namespace, &context);
+    let decision = explain(&pruned, &key.namespace, &context);
     let reasons = if decision.answer.outcome == Outcome::Skipped(Skip::NoProfile) {
         why_no_profile(&pruned, &key.namespace, &context)
     } else {

@@ -87,6 +87,11 @@ pub(super) fn page(address: &Address, view: &View<'_>, read: &Read) -> Result<Pa
             Ok(_) => "no pod, recommendation or autoscaler of it is known".to_owned(),
             Err(why) => format!("no recommendation or autoscaler of it is known. {why}"),
         };
+        if known.surveys.as_ref().is_some_and(|surveys| surveys.look().is_none()) {
+            let message =
+                format!("whether there is a {kind} {name} in namespace {namespace} is not known yet: {why}");
+            return Err(Refusal::not_yet(&message));
+        }
         return Err(Refusal::missing(&format!("there is no {kind} {name} in namespace {namespace}: {why}")));
     };
     let recommendations = recommendations(known, &key);

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::kept::{End, Kept};
 use super::writing::Written;
-use super::{LEDGER, Leader, WEBHOOK, WEBHOOKS};
+use super::{LEDGER, Leader, WEBHOOK};
 use crate::cluster::WriteError;
 use crate::quota::admission::ReadFailure;
 use crate::quota::content;
@@ -19,8 +19,7 @@ impl Leader {
             return Ok(Some(end));
         }
         if Instant::now() >= kept.next_webhooks {
-            self.keep_webhooks(kept.keeper.tree()).await;
-            kept.next_webhooks = Instant::now() + WEBHOOKS;
+            kept.next_webhooks = self.keep_webhooks(kept.keeper.tree()).await;
         }
         if !kept.listed {
             return Ok(None);
@@ -51,7 +50,7 @@ impl Leader {
         }
         if current.tree != kept.stored.tree {
             // Whoever counts from now on must be asked about first.
-            match self.webhooks.widen(&current.tree).await {
+            match self.webhooks.widen(&current.tree, &kept.stored.tree).await {
                 Err(error @ WriteError::Unavailable { .. }) => return Err(ReadFailure::Store(error)),
                 Err(error) => {
                     if self.parts.metrics.health().failed(Part::QuotaKeeper, WEBHOOK, &error) {

@@ -59,7 +59,13 @@ impl Leader {
                 continue;
             }
             loop {
-                let Ok(Some((version, ledger))) = read(&self.store, &other).await else { break };
+                let (version, ledger) = match read(&self.store, &other).await {
+                    Ok(Some(found)) => found,
+                    // By what cannot be used nobody can promise anything.
+                    Ok(None) | Err(ReadFailure::Content(_)) => break,
+                    // It may be in force.
+                    Err(error @ ReadFailure::Store(_)) => return Err(error),
+                };
                 if !ledger.initialised {
                     break;
                 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
@@ -12,6 +13,10 @@ use super::playground::Playground;
 
 /// So many at a time.
 const WORKERS: usize = 2;
+/// How long the API server waits for a webhook; then it goes on without.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(3);
+/// So many calls may take longer than that: others may keep this machine busy. What hangs makes more.
+const LATE: usize = 2;
 
 /// A closed loop: each worker creates a pod, looks whether it was lowered, deletes it, and creates the next one.
 pub(crate) struct Creates {
@@ -25,6 +30,8 @@ pub(crate) struct Made {
     pub(crate) pods: usize,
     pub(crate) failed: Vec<String>,
     pub(crate) unchanged: Vec<String>,
+    /// Neither, as the answer came too late.
+    pub(crate) late: Vec<String>,
 }
 
 impl Creates {
@@ -61,8 +68,10 @@ impl Creates {
             all.pods += made.pods;
             all.failed.extend(made.failed);
             all.unchanged.extend(made.unchanged);
+            all.late.extend(made.late);
         }
-        let Made { pods, failed, unchanged } = all;
+        let Made { pods, failed, unchanged, late } = all;
+        ensure!(late.len() <= LATE, "{} of {pods} answers came too late: {late:?}", late.len());
         ensure!(failed.is_empty(), "{} of {pods} creates failed: {:?}", failed.len(), failed.first());
         ensure!(
             unchanged.is_empty(),
@@ -88,9 +97,13 @@ async fn work(
         let object = gated_pod(&namespace, &format!("pod-{started}-{worker}-{}", made.pods), &[app()]);
         made.pods += 1;
         let now = jiff::Timestamp::now();
-        match cluster.attempt(&object).await {
+        let began = Instant::now();
+        let answer = cluster.attempt(&object).await;
+        let is_late = began.elapsed() >= WEBHOOK_TIMEOUT;
+        match answer {
             Ok(Ok(created)) => match cpu(&created, "app") {
                 Ok(cpu) if want.contains(&cpu) => {}
+                other if is_late => made.late.push(format!("{now}: {other:?} after {:?}", began.elapsed())),
                 other => made.unchanged.push(format!("{now}: {other:?}")),
             },
             Ok(Err(refused)) => made.failed.push(format!("{now}: {refused}")),

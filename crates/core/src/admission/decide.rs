@@ -77,6 +77,17 @@ pub struct Decision {
     pub flavors: Option<FlavorStep>,
     /// Whether it was told to prefer nodes by their load class.
     pub load_class: bool,
+    /// What would become of the pod were the matching profile applied; only [`explain`] fills it in.
+    pub would_be: Option<WouldBe>,
+}
+
+/// What would become of a pod whose profile has `apply: false`.
+#[derive(Clone, Debug)]
+pub enum WouldBe {
+    /// This.
+    Planned(Plan),
+    /// Nothing, for another reason.
+    Skipped(Skip),
 }
 
 /// The namespace that must be read before the review can be judged: that of a pod to be created, if the
@@ -130,6 +141,29 @@ pub fn decide(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Decis
     decide_as(pod, namespace, context, is_mirror)
 }
 
+/// What [`decide`] says, for a person: also what would become of the pod were `apply` of its profile not false. The
+/// answer is the same.
+pub fn explain(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Decision {
+    let mut decision = decide(pod, namespace, context);
+    if decision.answer.outcome != Outcome::Denied {
+        decision.would_be = would_be(context.defaulted.unwrap_or(pod), namespace, context);
+    }
+    decision
+}
+
+fn would_be(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> Option<WouldBe> {
+    let view = PodView::read(pod).ok()?;
+    let Match::Skipped(Skip::NotApplied, Some(profile)) = matched(&view, namespace, context, &mut Vec::new())
+    else {
+        return None;
+    };
+    if leaves_guaranteed(profile, &view) {
+        return Some(WouldBe::Skipped(Skip::Guaranteed));
+    }
+    let workload = topmost_owner(&view, namespace, context.objects);
+    Some(WouldBe::Planned(planned(&view, profile, &workload, namespace, context)))
+}
+
 fn decide_as(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>, is_mirror: bool) -> Decision {
     let mut decision = decide_requests(pod, namespace, context);
     if !is_mirror {
@@ -161,16 +195,21 @@ fn decide_requests(pod: &Pruned<'_>, namespace: &str, context: &Context<'_>) -> 
         Match::Applies(profile, workload) => (profile, workload),
         Match::Skipped(skip, profile) => return skipped(skip, profile, warnings),
     };
-    let limit_ranges: Vec<_> = context.objects.limit_ranges(namespace).cloned().collect();
-    let lookup = Lookup {
-        objects: context.objects,
-        namespace,
-        pod_name: view.name,
-        workload: &workload,
-        now: context.now,
-    };
-    let plan = plan(&Inputs { pod: view, profile, limit_ranges: &limit_ranges, lookup });
+    let plan = planned(view, profile, &workload, namespace, context);
     answer(pod, &received, profile, plan, warnings)
+}
+
+fn planned(
+    pod: &PodView<'_>,
+    profile: &Profile,
+    workload: &Workload,
+    namespace: &str,
+    context: &Context<'_>,
+) -> Plan {
+    let limit_ranges: Vec<_> = context.objects.limit_ranges(namespace).cloned().collect();
+    let lookup =
+        Lookup { objects: context.objects, namespace, pod_name: pod.name, workload, now: context.now };
+    plan(&Inputs { pod, profile, limit_ranges: &limit_ranges, lookup })
 }
 
 /// The profile that a pod falls under, or why none is applied to it.
@@ -262,11 +301,15 @@ fn why_not(
         Some(Skip::ProfileOff)
     } else if !profile.apply {
         Some(Skip::NotApplied)
-    } else if profile.guaranteed_pods == GuaranteedPods::Skip && is_guaranteed(pod) {
+    } else if leaves_guaranteed(profile, pod) {
         Some(Skip::Guaranteed)
     } else {
         None
     }
+}
+
+fn leaves_guaranteed(profile: &Profile, pod: &PodView<'_>) -> bool {
+    profile.guaranteed_pods == GuaranteedPods::Skip && is_guaranteed(pod)
 }
 
 fn answer(
@@ -295,6 +338,7 @@ fn answer(
         self_check,
         flavors: None,
         load_class: false,
+        would_be: None,
     }
 }
 
@@ -311,6 +355,7 @@ fn skipped(skip: Skip, profile: Option<&Arc<Profile>>, warnings: Vec<String>) ->
         self_check: None,
         flavors: None,
         load_class: false,
+        would_be: None,
     }
 }
 

@@ -21,6 +21,8 @@ pub enum QuotaStep {
     Skip(Skip),
     /// It is refused, whatever the ledger says.
     Refuse(String),
+    /// It is refused for now: it cannot be judged yet.
+    Wait(&'static str),
     /// The ledger decides.
     Ask {
         /// What it is asked.
@@ -61,6 +63,7 @@ pub fn judge_pod(review: &Review<'_>, objects: &Objects, settings: &Settings, re
     let (request, warnings) = match quota_step(review, objects, settings) {
         QuotaStep::Skip(skip) => return Answer::allow(Outcome::Skipped(skip)),
         QuotaStep::Refuse(why) => return Answer::deny(why),
+        QuotaStep::Wait(why) => return Answer::deny_for_now(why.to_owned()),
         QuotaStep::Ask { request, warnings } => (request, warnings),
     };
     let Some(stored) = objects.quota_tree() else {
@@ -111,6 +114,19 @@ pub fn quota_step(review: &Review<'_>, objects: &Objects, settings: &Settings) -
         Ok((request, warnings)) => QuotaStep::Ask { request: Box::new(request), warnings },
         Err(why) => QuotaStep::Refuse(why),
     }
+}
+
+/// The same where it is not known which tree counts: since the API server asks about bound namespaces only, whoever is asked
+/// about must wait.
+pub fn quota_step_without_tree(review: &Review<'_>, settings: &Settings) -> QuotaStep {
+    let namespace = review.namespace.as_ref();
+    if namespace == TREE_NAMESPACE || namespace == settings.own_namespace {
+        return QuotaStep::Skip(Skip::ExcludedNamespace);
+    }
+    if review.from_node && review.object.as_ref().is_some_and(flavors::says_mirror) {
+        return QuotaStep::Skip(Skip::MirrorPod);
+    }
+    QuotaStep::Wait(words::TREE_UNKNOWN)
 }
 
 fn ask(

@@ -26,5 +26,6 @@ pub(crate) use plan::resources;
 pub use plan::{Inputs, Line, Plan, Requested, Target, plan};
 pub use reason::{Held, Kept, Rule};
 pub use record::{Record, write as write_record};
+pub(crate) use restore::Originals;
 pub use restore::restored;
 pub use vpa::final_resources;

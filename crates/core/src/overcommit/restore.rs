@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::keys;
 use crate::overcommit::{Amount, Record, Requested, Target};
-use crate::pod::{PodView, Pruned};
+use crate::pod::{Container, PodView, Pruned};
 use crate::resource::Resource;
 
 /// The pod as it would be sent again: with the originals that its record says where they can be believed, and without
@@ -13,7 +13,7 @@ use crate::resource::Resource;
 /// A pod that cannot be read only loses the annotations. Node affinity that was added stays.
 pub fn restored(pod: &Value) -> Value {
     let mut out = pod.clone();
-    for (pointer, resource, text) in originals(pod) {
+    for (pointer, resource, text) in replacements(pod) {
         if let Some(requests) = out.pointer_mut(&pointer).and_then(Value::as_object_mut) {
             requests.insert(resource.name().to_owned(), text.into());
         }
@@ -27,15 +27,42 @@ pub fn restored(pod: &Value) -> Value {
     out
 }
 
+/// What a pod that exists requested before it was lowered: what its record says where that can be believed, else what
+/// it requests now.
+pub(crate) struct Originals<'p> {
+    pod: &'p PodView<'p>,
+    record: Record,
+}
+
+impl<'p> Originals<'p> {
+    /// Those of a pod.
+    pub(crate) fn of(pod: &'p PodView<'p>) -> Self {
+        Self { pod, record: Record::read(pod.annotation(keys::ORIGINAL_RESOURCES)) }
+    }
+
+    /// What a container requests, and did; `None` if it requests nothing.
+    pub(crate) fn of_container(&self, container: &Container<'_>, resource: Resource) -> Option<Requested> {
+        Requested::read(container, &self.record, resource)
+    }
+
+    /// What the pod itself requested; `None` if it requests nothing, or was not lowered.
+    pub(crate) fn of_pod(&self, resource: Resource) -> Option<Amount> {
+        let read = |list| Amount::read(list, resource.name()).and_then(Result::ok);
+        let request = read(self.pod.pod_level.requests)?;
+        let limit = read(self.pod.pod_level.limits);
+        self.record.original(&Target::Pod, resource, &request, limit.as_ref())
+    }
+}
+
 /// Where requests are to be replaced, and by what.
-fn originals(pod: &Value) -> Vec<(String, Resource, String)> {
+fn replacements(pod: &Value) -> Vec<(String, Resource, String)> {
     let pruned = Pruned::of(pod);
     let Ok(view) = PodView::read(&pruned) else { return Vec::new() };
-    let record = Record::read(view.annotation(keys::ORIGINAL_RESOURCES));
+    let originals = Originals::of(&view);
     let mut found = Vec::new();
     for resource in Resource::ALL {
         for container in &view.containers {
-            let Some(requested) = Requested::read(container, &record, resource) else { continue };
+            let Some(requested) = originals.of_container(container, resource) else { continue };
             if requested.original.nanos != requested.request.nanos {
                 let pointer = match Target::of(container) {
                     Target::Container { index, .. } => format!("/spec/containers/{index}/resources/requests"),
@@ -47,11 +74,7 @@ fn originals(pod: &Value) -> Vec<(String, Resource, String)> {
                 found.push((pointer, resource, requested.original.text));
             }
         }
-        let read = |list| Amount::read(list, resource.name()).and_then(Result::ok);
-        let limit = read(view.pod_level.limits);
-        let original = read(view.pod_level.requests)
-            .and_then(|request| record.original(&Target::Pod, resource, &request, limit.as_ref()));
-        if let Some(original) = original {
+        if let Some(original) = originals.of_pod(resource) {
             found.push(("/spec/resources/requests".to_owned(), resource, original.text));
         }
     }

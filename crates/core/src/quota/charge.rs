@@ -7,8 +7,7 @@ use plimsoll_quantity::Quantity;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::keys;
-use crate::overcommit::{Amount, Record, Requested, Target};
+use crate::overcommit::Originals;
 use crate::pod::{Json, Malformed, Members, PodView, Pruned, aggregate};
 use crate::quota::Amounts;
 use crate::resource::Resource;
@@ -73,19 +72,12 @@ pub fn counted(pod: &Value) -> Result<Amounts, ChargeError> {
 pub fn as_written(pod: &Value) -> Result<Amounts, ChargeError> {
     let pruned = Pruned::of(pod);
     let view = PodView::read(&pruned)?;
-    let record = Record::read(view.annotation(keys::ORIGINAL_RESOURCES));
+    let originals = Originals::of(&view);
     let of_container = |name: &str, resource: &str| {
-        let resource = Resource::from_name(resource)?;
         let container = view.containers.iter().find(|container| container.name == name)?;
-        Some(Requested::read(container, &record, resource)?.original.nanos)
+        Some(originals.of_container(container, Resource::from_name(resource)?)?.original.nanos)
     };
-    let of_pod = |name: &str| {
-        let resource = Resource::from_name(name)?;
-        let read = |list| Amount::read(list, name).and_then(Result::ok);
-        let request = read(view.pod_level.requests)?;
-        let limit = read(view.pod_level.limits);
-        record.original(&Target::Pod, resource, &request, limit.as_ref()).map(|original| original.nanos)
-    };
+    let of_pod = |name: &str| Some(originals.of_pod(Resource::from_name(name)?)?.nanos);
     charge_of(&view, &of_container, &of_pod)
 }
 

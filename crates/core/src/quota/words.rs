@@ -9,6 +9,8 @@ use crate::quota::{Block, NodeId, Tree, shown};
 pub const BUSY: &str = "quota is busy, try again";
 /// What is used is not known yet, as after the ledger was lost.
 pub const NOT_COUNTED_YET: &str = "quota is being counted, try again";
+/// This replica does not know which tree counts.
+pub const TREE_UNKNOWN: &str = "quota is not known yet, try again";
 /// This replica and the ledger know different generations of the tree.
 pub const TREE_IS_CHANGING: &str = "the quota tree has just changed, try again";
 
@@ -98,7 +100,7 @@ fn path(tree: &Tree, node: NodeId) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUSY, NOT_COUNTED_YET, Outlook, TREE_IS_CHANGING, blocked, refusal};
+    use super::{BUSY, NOT_COUNTED_YET, Outlook, TREE_IS_CHANGING, TREE_UNKNOWN, blocked, refusal};
     use crate::quota::{Block, Node, Tree};
     use crate::resource::UNIT;
 
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_does_not_say_that_quota_is_exceeded() {
-        for text in [BUSY, NOT_COUNTED_YET, TREE_IS_CHANGING, &blocked(&tree(), "shop", "T5: two leaves")] {
+        for text in [BUSY, NOT_COUNTED_YET, TREE_IS_CHANGING, TREE_UNKNOWN, &blocked(&tree(), "shop", "T5: two leaves")] {
             assert!(!text.contains("exceeded quota"), "{text}");
         }
     }

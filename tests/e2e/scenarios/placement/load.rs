@@ -168,11 +168,15 @@ pub(in super::super) async fn metrics_server(world: &World) -> Result<()> {
             }))
             .await?;
         placement.loaded(3).await?;
-        let seen = placement.seen().await?;
-        ensure!(
-            seen["n1"].score < seen["n2"].score && seen["n2"].score < seen["n3"].score,
-            "scores: {seen:?}"
-        );
+        until("scores by what the pods use", async || {
+            let seen = placement.seen().await?;
+            ensure!(
+                seen["n1"].score < seen["n2"].score && seen["n2"].score < seen["n3"].score,
+                "scores: {seen:?}"
+            );
+            Ok(Some(()))
+        })
+        .await?;
         full_by_requests(placement, "n3").await?;
         placement.schedule_by(&placement.configuration(&[])?)?;
         world.cluster.create(&placement.pod("free", &json!({"requests": {"cpu": "100m"}}))).await?;
