@@ -345,6 +345,7 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
+    use crate::quota::leader::Parts;
 
     /// An API server that answers everything in one way.
     fn answering(code: u16, body: &Value) -> Client {
@@ -354,6 +355,41 @@ mod tests {
             async move { Ok::<_, Infallible>(answer.unwrap()) }
         });
         Client::new(service, "default")
+    }
+
+    /// The installed CRD has another schema of status: without this the ledger would never be in force.
+    #[tokio::test]
+    async fn a_status_that_is_not_taken_is_told_and_stops_no_quota() {
+        let service = tower::service_fn(|request: HttpRequest<Body>| {
+            let (code, body) = match request.method().as_str() {
+                "PATCH" => (
+                    422,
+                    json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "status.root: Invalid value", "details": {"name": "elastic"}}),
+                ),
+                _ => (200, json!({"metadata": {"name": "elastic", "uid": "1"}, "items": []})),
+            };
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let client = Client::new(service, "default");
+        let tree = Tree::new("elastic", "1", 1, []);
+        let metrics = Arc::new(Metrics::new("test"));
+        let mut publisher = Publisher::new(
+            StatusWriter::new(client.clone()),
+            Arc::new(Events::new(client.clone(), "test")),
+            Arc::clone(&metrics),
+            client,
+            &tree,
+            "plimsoll",
+            &Parts::for_tests().config,
+        )
+        .await
+        .unwrap();
+        assert_eq!(publisher.mark(&tree).await, Mark::Nowhere);
+        let counts = metrics.health().counts();
+        let told = counts.into_iter().find(|(part, _)| *part == Part::QuotaKeeper).unwrap().1;
+        assert_eq!(told, [0, 1], "it is told");
+        assert_eq!(publisher.mark(&tree).await, Mark::Done, "the ledger comes into force after the wait");
     }
 
     #[tokio::test]
