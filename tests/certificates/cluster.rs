@@ -15,10 +15,11 @@ use plimsoll::status::{Part, State, StatusSources};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
-use super::support::{Connection, client, client_with, test_clock, until};
+use super::support::{Connection, client, client_with, test_clock};
 use super::world::{
     API_SERVICE, Cluster, Leader, MUTATING, Replica, SECRET, TIMING, VALIDATING, certificates_in, metric,
 };
+use crate::wait::until;
 
 const FIRST: &str = "/webhooks/0/clientConfig/caBundle";
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-use super::support::until;
 use super::world::{API_SERVICE, Cluster, Leader, MUTATING, Replica, SECRET, VALIDATING};
+use crate::wait::until;
 
 /// Serves a cluster on loopback; the folder has a kubeconfig for it.
 async fn listen(cluster: &Cluster) -> TempDir {
