@@ -146,10 +146,11 @@ async fn a_cluster() {
     assert!(code == 0 && out.contains("is not there: certificates come from files"), "{out}");
     for name in [VALIDATING, MUTATING, API_SERVICE] {
         let Some(mut object) = cluster.api.object(name) else { continue };
-        if object["webhooks"].is_array() {
-            object["webhooks"][0]["clientConfig"]["caBundle"] = json!("");
-        } else {
-            object["spec"]["caBundle"] = json!("");
+        match object["webhooks"].as_array_mut() {
+            Some(webhooks) => {
+                webhooks.iter_mut().for_each(|webhook| webhook["clientConfig"]["caBundle"] = json!(""));
+            }
+            None => object["spec"]["caBundle"] = json!(""),
         }
         cluster.api.put(name, object);
     }
