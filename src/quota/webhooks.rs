@@ -288,11 +288,6 @@ impl WebhookKeeper {
             Ok(_) => {
                 let again = self.note(target, wanted, true);
                 if again >= REWRITES {
-                    tracing::debug!(
-                        kind = target.kind,
-                        again,
-                        "the namespaces of a quota webhook were written again"
-                    );
                     let message = self.again_and_again(target);
                     return result.and(Err(WriteError::NotFound { what: what(), message }));
                 }
