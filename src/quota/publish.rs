@@ -42,8 +42,8 @@ pub(super) struct Publisher {
     /// Whether a ledger of the tree may have been in force before.
     had_ledger: bool,
     can_write: bool,
-    /// Whether it is known that there is nowhere to note that a ledger comes into force.
-    unmarked: bool,
+    /// What became of noting that a ledger comes into force, if that was tried.
+    marked: Option<Mark>,
     /// What could not be read in the beginning is tried again, so that it is told for as long as it is so.
     unread: Option<Unread>,
 }
@@ -106,7 +106,7 @@ impl Publisher {
             // Not known: the safe side.
             had_ledger: others.unwrap_or(true),
             can_write: true,
-            unmarked: false,
+            marked: None,
             unread: others.is_none().then(|| Unread { client, namespace: namespace.to_owned() }),
         })
     }
@@ -117,7 +117,7 @@ impl Publisher {
 
     /// Notes in the tree's status that a ledger of it comes into force, before it does.
     pub(super) async fn mark(&mut self, tree: &Tree) -> Mark {
-        if self.written.get("ledger").is_some() || self.unmarked {
+        if self.written.get("ledger").is_some() || self.marked == Some(Mark::Nowhere) {
             return Mark::Done;
         }
         let mut status = self.written.clone();
@@ -128,7 +128,7 @@ impl Publisher {
             members.insert("ledger".to_owned(), json!({ "name": ledger_name(&tree.name) }));
         }
         let mark = self.write(tree, status).await;
-        self.unmarked = mark == Mark::Nowhere;
+        self.marked = Some(mark);
         mark
     }
 
