@@ -179,7 +179,13 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_does_not_say_that_quota_is_exceeded() {
-        for text in [BUSY, NOT_COUNTED_YET, TREE_IS_CHANGING, TREE_UNKNOWN, &blocked(&tree(), "shop", "T5: two leaves")] {
+        for text in [
+            BUSY,
+            NOT_COUNTED_YET,
+            TREE_IS_CHANGING,
+            TREE_UNKNOWN,
+            &blocked(&tree(), "shop", "T5: two leaves"),
+        ] {
             assert!(!text.contains("exceeded quota"), "{text}");
         }
     }
