@@ -19,5 +19,7 @@ mod inspect;
 mod simulation;
 #[path = "server/support.rs"]
 mod support;
+#[path = "common/wait.rs"]
+mod wait;
 #[path = "certificates/world.rs"]
 mod world;

@@ -17,5 +17,9 @@ mod clients;
 mod limits;
 #[path = "extender/support.rs"]
 mod support;
+#[path = "common/tls.rs"]
+mod tls;
+#[path = "common/wait.rs"]
+mod wait;
 #[path = "extender/watcher.rs"]
 mod watcher;

@@ -24,3 +24,7 @@ mod scaled;
 mod server;
 #[path = "hpa_api/support.rs"]
 mod support;
+#[path = "common/tls.rs"]
+mod tls;
+#[path = "common/wait.rs"]
+mod wait;

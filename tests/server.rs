@@ -26,3 +26,5 @@ mod overload;
 mod probes;
 #[path = "server/support.rs"]
 mod support;
+#[path = "common/wait.rs"]
+mod wait;

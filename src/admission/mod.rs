@@ -295,6 +295,50 @@ fn operation(text: &str) -> Operation {
 mod tests {
     use super::*;
 
+    /// Without the right to list trees nothing is known to be bound, and the API server asks about what is.
+    #[tokio::test]
+    async fn while_the_tree_is_unknown_pods_that_it_may_bind_are_denied() {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let client = kube::Client::new(service, "default");
+        let parts = crate::quota::leader::Parts::for_tests();
+        let (door, _deciding) = crate::quota::run::open(&client, &parts);
+        let settings = Settings { own_namespace: "plimsoll-system".into(), ..Settings::default() };
+        let objects = parts.snapshots.current();
+        let engine =
+            Engine::new(objects, Arc::new(ArcSwap::from_pointee(settings)), None, Arc::clone(&parts.metrics))
+                .with_quota(Some(door));
+        let review = |namespace: &str| {
+            let review = serde_json::json!({
+                "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                    "uid": "1", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "CREATE",
+                    "resource": {"group": "", "version": "v1", "resource": "pods"},
+                    "namespace": namespace, "name": "web", "userInfo": {"username": "a", "groups": []},
+                    "object": {"metadata": {"name": "web", "namespace": namespace, "uid": "2"}, "spec": {"containers": []}},
+                },
+            });
+            Bytes::from(review.to_string())
+        };
+        for (rule, namespace, code) in [
+            ("may be bound", "shop", Some(429)),
+            ("never", "kube-system", None),
+            ("our own", "plimsoll-system", None),
+        ] {
+            let reply = engine.review(Stage::Validate, review(namespace)).await;
+            let answer: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+            let response = &answer["response"];
+            assert_eq!(response["allowed"], code.is_none(), "{rule}: {answer}");
+            assert_eq!(response["status"]["code"].as_i64(), code, "{rule}: {answer}");
+            let said = response["status"]["message"].as_str();
+            assert_eq!(
+                said.is_some_and(|said| said.contains("not known yet")),
+                code.is_some(),
+                "{rule}: {answer}"
+            );
+        }
+    }
+
     /// Reviews of each kind, of both stages.
     const REVIEWED: [(Stage, &str, &str, &str); 3] = [
         (Stage::Mutate, "", "Pod", "pods"),

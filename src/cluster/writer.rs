@@ -167,15 +167,13 @@ impl Writer {
             kinds.iter().map(|kind| name(kind)).collect::<Vec<_>>().join(", ")
         };
         let label = |kind: &WatchedKind| kind.label.to_owned();
-        let rights =
-            |kinds: &[&WatchedKind]| format!("grant list and watch on {}", list(kinds, WatchedKind::resource));
+        let rights = |kinds: &[&WatchedKind]| {
+            format!("grant list and watch on {}", list(kinds, WatchedKind::resource))
+        };
         if !waiting.is_empty() {
             self.readiness.missing(format!("waiting for the first list of {}", list(&waiting, label)));
         } else if !needed.is_empty() {
-            self.readiness.stuck(format!(
-                "rights are missing: {} to the service account",
-                rights(&needed)
-            ));
+            self.readiness.stuck(format!("rights are missing: {} to the service account", rights(&needed)));
         } else if !left_out.is_empty() {
             self.readiness.degraded(format!(
                 "rights are missing, and the parts that need them do without: {} to the service account",

@@ -10,7 +10,7 @@ use super::format::{cores, count, foreign, memory, percent, units};
 use super::plot::{Bar, bar};
 use super::query::{encoded, is_segment};
 use super::{Sources, format};
-use crate::survey::Survey;
+use crate::survey::{Survey, Surveys};
 
 /// What rows are sorted by: the word in the address.
 pub(super) const ORDERS: [&str; 6] = ["cpu", "memory", "used-cpu", "used-memory", "pods", "name"];
@@ -178,7 +178,7 @@ pub(super) fn namespace_link(namespace: &str) -> Markup {
 
 /// When the figures were taken, and of how many pods usage is known.
 pub(super) fn taken(known: &Sources, survey: &Survey, total: &Row, now: jiff::Timestamp) -> Markup {
-    let problem = known.surveys.as_ref().and_then(|surveys| surveys.problem());
+    let problem = known.surveys.as_ref().and_then(Surveys::problem);
     html! {
         @if let Some(problem) = problem {
             p.taken { (super::layout::badge("warn", "Old")) " The cluster could not be read since: " (format::visible(&problem)) }

@@ -12,11 +12,14 @@ use super::{PlacementState, now};
 use crate::cluster::Snapshots;
 use crate::metrics::Metrics;
 use crate::server::health::Condition;
+use crate::status::Part;
 
 /// How often it is looked whether what is waited for is there.
 const READY_POLL: Duration = Duration::from_millis(50);
 /// How often nodes are looked at.
 const NODES_POLL: Duration = Duration::from_secs(1);
+
+const NOT_LISTED: &str = "the pods of the cluster are not listed yet";
 
 /// Keeps the table of pods until `cancelled`. `readiness` says when they are known.
 ///
@@ -30,7 +33,7 @@ pub async fn follow_pods(
     readiness: Condition,
     cancelled: CancellationToken,
 ) {
-    readiness.missing("the pods of the cluster are not listed yet");
+    readiness.missing(NOT_LISTED);
     let known = async {
         while !snapshots.is_complete() {
             sleep(READY_POLL).await;
@@ -42,6 +45,11 @@ pub async fn follow_pods(
     }
     let listed = async {
         while !state.pods.is_complete() {
+            // A right that is missing for placement is no reason to answer no pod at all.
+            match metrics.health().forbidden(Part::Snapshots, "Pod") {
+                Some(why) => readiness.degraded(format!("the pods of the cluster are not known: Pod: {why}")),
+                None => readiness.missing(NOT_LISTED),
+            }
             sleep(READY_POLL).await;
         }
         readiness.ready();
@@ -49,7 +57,7 @@ pub async fn follow_pods(
     };
     let objects = Arc::clone(&state.objects);
     tokio::select! {
-        () = state.pods.follow(client, objects, metrics, cancelled) => {}
+        () = state.pods.follow(client, objects, Arc::clone(&metrics), cancelled) => {}
         () = listed => {}
     }
 }

@@ -62,6 +62,25 @@ pub struct Parts {
     pub certificate: Option<Arc<CertificateStore>>,
 }
 
+#[cfg(test)]
+impl Parts {
+    /// With the defaults; nothing is known of the cluster.
+    pub(crate) fn for_tests() -> Self {
+        let tls = serde_json::json!({"certificate": "/tls.crt", "key": "/tls.key"});
+        let settings = serde_json::Map::from_iter([("tls".to_owned(), tls)]);
+        let settings = config::check_tree(std::path::Path::new("test.yaml"), settings).unwrap();
+        let metrics = Arc::new(Metrics::new("test"));
+        Self {
+            config: settings.config.quota,
+            own_namespace: "plimsoll-system".to_owned(),
+            snapshots: Arc::new(Snapshots::new(Arc::clone(&metrics))),
+            metrics,
+            latest: Arc::default(),
+            certificate: None,
+        }
+    }
+}
+
 /// Where the ledger is; one call for it may take as long as `limit`.
 pub fn ledger_store(client: Client, parts: &Parts, limit: Duration) -> ClusterLedgerStore {
     ClusterLedgerStore::new(client, parts.own_namespace.clone(), limit, Arc::clone(&parts.metrics))

@@ -42,8 +42,8 @@ pub(super) struct Publisher {
     /// Whether a ledger of the tree may have been in force before.
     had_ledger: bool,
     can_write: bool,
-    /// Whether it is known that there is nowhere to note that a ledger comes into force.
-    unmarked: bool,
+    /// What became of noting that a ledger comes into force, if that was tried.
+    marked: Option<Mark>,
     /// What could not be read in the beginning is tried again, so that it is told for as long as it is so.
     unread: Option<Unread>,
 }
@@ -106,7 +106,7 @@ impl Publisher {
             // Not known: the safe side.
             had_ledger: others.unwrap_or(true),
             can_write: true,
-            unmarked: false,
+            marked: None,
             unread: others.is_none().then(|| Unread { client, namespace: namespace.to_owned() }),
         })
     }
@@ -117,7 +117,7 @@ impl Publisher {
 
     /// Notes in the tree's status that a ledger of it comes into force, before it does.
     pub(super) async fn mark(&mut self, tree: &Tree) -> Mark {
-        if self.written.get("ledger").is_some() || self.unmarked {
+        if self.written.get("ledger").is_some() || self.marked == Some(Mark::Nowhere) {
             return Mark::Done;
         }
         let mut status = self.written.clone();
@@ -128,7 +128,7 @@ impl Publisher {
             members.insert("ledger".to_owned(), json!({ "name": ledger_name(&tree.name) }));
         }
         let mark = self.write(tree, status).await;
-        self.unmarked = mark == Mark::Nowhere;
+        self.marked = Some(mark);
         mark
     }
 
@@ -345,6 +345,7 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
+    use crate::quota::leader::Parts;
 
     /// An API server that answers everything in one way.
     fn answering(code: u16, body: &Value) -> Client {
@@ -354,6 +355,41 @@ mod tests {
             async move { Ok::<_, Infallible>(answer.unwrap()) }
         });
         Client::new(service, "default")
+    }
+
+    /// The installed CRD has another schema of status: without this the ledger would never be in force.
+    #[tokio::test]
+    async fn a_status_that_is_not_taken_is_told_and_stops_no_quota() {
+        let service = tower::service_fn(|request: HttpRequest<Body>| {
+            let (code, body) = match request.method().as_str() {
+                "PATCH" => (
+                    422,
+                    json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "status.root: Invalid value", "details": {"name": "elastic"}}),
+                ),
+                _ => (200, json!({"metadata": {"name": "elastic", "uid": "1"}, "items": []})),
+            };
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let client = Client::new(service, "default");
+        let tree = Tree::new("elastic", "1", 1, []);
+        let metrics = Arc::new(Metrics::new("test"));
+        let mut publisher = Publisher::new(
+            StatusWriter::new(client.clone()),
+            Arc::new(Events::new(client.clone(), "test")),
+            Arc::clone(&metrics),
+            client,
+            &tree,
+            "plimsoll",
+            &Parts::for_tests().config,
+        )
+        .await
+        .unwrap();
+        assert_eq!(publisher.mark(&tree).await, Mark::Nowhere);
+        let counts = metrics.health().counts();
+        let told = counts.into_iter().find(|(part, _)| *part == Part::QuotaKeeper).unwrap().1;
+        assert_eq!(told, [0, 1], "it is told");
+        assert_eq!(publisher.mark(&tree).await, Mark::Done, "the ledger comes into force after the wait");
     }
 
     #[tokio::test]

@@ -51,11 +51,11 @@ pub fn namespace_selector(names: &BTreeSet<&str>) -> Value {
 /// The namespaces that our expression in a selector names, whatever others have added beside it; nothing if none is ours.
 fn named(selector: &Value) -> BTreeSet<&str> {
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let is = |expression: &Value, key: &str, text: &str| {
-        expression.get(key).and_then(Value::as_str) == Some(text)
-    };
+    let is =
+        |expression: &Value, key: &str, text: &str| expression.get(key).and_then(Value::as_str) == Some(text);
     let ours = |expression: &&Value| is(expression, "key", NAME_LABEL) && is(expression, "operator", "In");
-    let values = expressions.into_iter().flatten().filter(ours).filter_map(|expression| expression.get("values"));
+    let values =
+        expressions.into_iter().flatten().filter(ours).filter_map(|expression| expression.get("values"));
     let names = values.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
     names.filter(|name| *name != NOTHING).collect()
 }
@@ -190,6 +190,16 @@ impl WebhookKeeper {
         again
     }
 
+    fn again_and_again(&self, target: &Target) -> String {
+        format!(
+            "the namespaceSelector or timeoutSeconds of {} is written again and again, since somebody else keeps changing \
+             it: what binds pods to their quota is Plimsoll's alone. Look for an admission policy, or for a tool that \
+             applies the manifests without leaving these fields out; `kubectl get {} {} -o yaml --show-managed-fields` \
+             shows who wrote last",
+            target.webhook, target.plural, self.name
+        )
+    }
+
     async fn keep_one(
         &self,
         target: &Target,
@@ -242,8 +252,9 @@ impl WebhookKeeper {
             }
             Some(why) => {
                 names.retain(|name| bound_now.contains(name));
-                let message =
-                    format!("no further namespaces are bound, since pods in them could only be refused: {why}");
+                let message = format!(
+                    "no further namespaces are bound, since pods in them could only be refused: {why}"
+                );
                 Err(WriteError::NotFound { what: what(), message })
             }
             None => Ok(()),
@@ -277,16 +288,7 @@ impl WebhookKeeper {
             Ok(_) => {
                 let again = self.note(target, wanted, true);
                 if again >= REWRITES {
-                    tracing::debug!(kind = target.kind, again, "the namespaces of a quota webhook were written again");
-                    let message = format!(
-                        "the namespaceSelector or timeoutSeconds of {} is written again and again, since somebody else keeps \
-                         changing it: what binds pods to their quota is Plimsoll's alone. Look for an admission policy, or \
-                         for a tool that applies the manifests without leaving these fields out; \
-                         `kubectl get {} {} -o yaml --show-managed-fields` shows who wrote last",
-                        target.webhook,
-                        target.plural,
-                        self.name
-                    );
+                    let message = self.again_and_again(target);
                     return result.and(Err(WriteError::NotFound { what: what(), message }));
                 }
                 tracing::info!(

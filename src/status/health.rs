@@ -132,6 +132,15 @@ impl Health {
         all.clone()
     }
 
+    /// What is said of `what` of a part, if it fails since a right is missing.
+    pub(crate) fn forbidden(&self, part: Part, what: &str) -> Option<String> {
+        self.with(part, |known| {
+            let mut problems =
+                known.problems.iter().filter(|((of, _), problem)| of == what && problem.forbidden);
+            problems.next().map(|(_, problem)| problem.message.clone())
+        })
+    }
+
     /// `what` of a part failed. Whether this is to be said in the log: it is news, or was not said for some minutes.
     /// It counts until [`works`](Self::works) says otherwise, or until it did not fail again for 15 minutes.
     pub fn failed(&self, part: Part, what: &str, failure: impl Into<Failure>) -> bool {

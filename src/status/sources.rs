@@ -53,7 +53,9 @@ impl StatusSources {
             match state {
                 ConditionState::Ready => {}
                 ConditionState::Degraded(why) => facts.degraded.push(why),
-                ConditionState::Missing(why) | ConditionState::Stuck(why) => facts.failed.push(format!("{name}: {why}")),
+                ConditionState::Missing(why) | ConditionState::Stuck(why) => {
+                    facts.failed.push(format!("{name}: {why}"))
+                }
             }
         }
         let missing = self.readiness.missing();

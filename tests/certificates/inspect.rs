@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-use super::support::until;
-use super::world::{Cluster, Leader, MUTATING, Replica, SECRET, VALIDATING};
+use super::world::{API_SERVICE, Cluster, Leader, MUTATING, Replica, SECRET, VALIDATING};
+use crate::wait::until;
 
 /// Serves a cluster on loopback; the folder has a kubeconfig for it.
 async fn listen(cluster: &Cluster) -> TempDir {
@@ -133,8 +133,27 @@ async fn a_cluster() {
     cluster.put_secret(half);
     let (code, out, _) = inspect(folder.path(), &at("")).await;
     assert!(code == 1 && out.contains("is half-written: it has ca.crt and no ca.key"), "{out}");
+    // With certificates from files there is no Secret, and nothing to compare.
+    let mut from_files = cluster.api.object(VALIDATING).unwrap();
+    let bundle = &cluster.api.object(MUTATING).unwrap()["webhooks"][0]["clientConfig"]["caBundle"];
+    from_files["webhooks"][0]["clientConfig"]["caBundle"] = bundle.clone();
     cluster.api.remove(SECRET);
-    cluster.api.remove(MUTATING);
+    let (code, out, _) = inspect(folder.path(), &at("")).await;
+    let expected = "problem: ValidatingWebhookConfiguration plimsoll trusts nobody: set its caBundle";
+    assert!(code == 1 && out.contains(expected), "{out}");
+    cluster.api.put(VALIDATING, from_files);
+    let (code, out, _) = inspect(folder.path(), &at("")).await;
+    assert!(code == 0 && out.contains("is not there: certificates come from files"), "{out}");
+    for name in [VALIDATING, MUTATING, API_SERVICE] {
+        let Some(mut object) = cluster.api.object(name) else { continue };
+        match object["webhooks"].as_array_mut() {
+            Some(webhooks) => {
+                webhooks.iter_mut().for_each(|webhook| webhook["clientConfig"]["caBundle"] = json!(""));
+            }
+            None => object["spec"]["caBundle"] = json!(""),
+        }
+        cluster.api.put(name, object);
+    }
     let (code, out, _) = inspect(folder.path(), &at("")).await;
     assert!(code == 1 && out.contains("Secret plimsoll-ca is not there"), "{out}");
 

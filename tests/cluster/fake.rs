@@ -38,6 +38,7 @@ struct State {
     collections: BTreeMap<&'static str, Collection>,
     absent: BTreeSet<&'static str>,
     held: BTreeSet<&'static str>,
+    forbidden: BTreeSet<&'static str>,
     down: bool,
     writes: Vec<Write>,
     lists: BTreeMap<String, usize>,
@@ -176,6 +177,15 @@ impl FakeApi {
         self.change(|state| if absent { state.absent.insert(path) } else { state.absent.remove(path) });
     }
 
+    /// Answers lists and watches of a collection with 403.
+    pub(crate) fn forbid(&self, path: &'static str, forbidden: bool) {
+        self.change(
+            |state| {
+                if forbidden { state.forbidden.insert(path) } else { state.forbidden.remove(path) }
+            },
+        );
+    }
+
     /// Holds back the answers of lists and reads of a collection.
     pub(crate) fn hold(&self, path: &'static str, held: bool) {
         self.change(|state| if held { state.held.insert(path) } else { state.held.remove(path) });
@@ -211,6 +221,9 @@ impl FakeApi {
             path == *known || path.strip_prefix(known).is_some_and(|rest| rest.starts_with('/'))
         });
         match (method, known) {
+            (Method::GET, Some(known)) if self.state.lock().unwrap().forbidden.contains(known) => {
+                status(StatusCode::FORBIDDEN, "the service account cannot list resource at the cluster scope")
+            }
             (Method::GET, Some(known)) if self.state.lock().unwrap().absent.contains(known) => {
                 status(StatusCode::NOT_FOUND, "the server could not find the requested resource")
             }

@@ -1,12 +1,15 @@
 //! The words by which the program gives its reasons are all explained.
 
+use std::collections::BTreeSet;
+use std::fs;
+
 use plimsoll_core::admission::Skip;
 use plimsoll_core::overcommit::{Held, Kept, Rule};
 use plimsoll_core::pod::Malformed;
 use plimsoll_core::quota::flavor::{FlavorRefusal, MOST_TERMS};
 use plimsoll_quantity::Ratio;
 
-use crate::markdown::{Document, code, documents, read};
+use crate::markdown::{Document, code, documents, files, read, root};
 
 /// The cells of the rows of tables, without the marks of code.
 fn rows(document: &Document) -> Vec<Vec<String>> {
@@ -151,4 +154,27 @@ fn setting(code: &str) -> Option<&str> {
     let is_file = ["crt", "key", "yaml", "log"].contains(&key);
     let is_setting = SECTIONS.contains(&section) && is_key && (!is_file || code == "tls.key");
     is_setting.then_some(path)
+}
+
+/// `kubectl apply -k` removes nothing: what has to be deleted by hand after a part was taken out is all there.
+#[test]
+fn every_part_that_brings_rights_is_in_the_list_of_those_to_delete() {
+    let document = read("docs/install.md");
+    let line = document.prose().find_map(|(_, line)| line.strip_prefix("PART is one of "));
+    let listed: BTreeSet<String> = code(line.unwrap()).map(str::to_owned).collect();
+    let mut made = BTreeSet::new();
+    for path in files() {
+        if !path.starts_with("webhook-config") || path.extension().is_none_or(|extension| extension != "yaml")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(root().join(&path)).unwrap();
+        for object in text.split("\n---") {
+            let value = |key: &str| object.lines().find_map(|line| line.strip_prefix(key));
+            if matches!(value("kind: "), Some("ClusterRole" | "Role" | "NetworkPolicy")) {
+                made.extend(value("  name: plimsoll-").map(str::to_owned));
+            }
+        }
+    }
+    assert_eq!(listed, made);
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use plimsoll::server::tls::Reload;
 use plimsoll::server::{ClientAuth, ServerOptions};
 
-use crate::support::{Authority, Pair, Running, within};
+use crate::support::Running;
+use crate::tls::{Authority, Pair};
+use crate::wait::within;
 
 fn options() -> ServerOptions {
     ServerOptions { drain_delay: Duration::ZERO, ..ServerOptions::default() }
@@ -23,9 +25,9 @@ async fn client_certificates() {
     let (ours, other) = (Authority::new(), Authority::new());
     let clients = [
         ("none", None),
-        ("ours", Some(ours.client())),
-        ("of another authority", Some(other.client())),
-        ("expired", Some(ours.expired())),
+        ("ours", Some(ours.client("scheduler"))),
+        ("of another authority", Some(other.client("scheduler"))),
+        ("expired", Some(ours.expired("scheduler"))),
         ("a server's", Some(ours.server())),
     ];
     for (auth, let_in) in [
@@ -44,7 +46,7 @@ async fn client_certificates() {
 #[tokio::test]
 async fn the_authority_of_clients_is_read_again() {
     let (old, new) = (Authority::new(), Authority::new());
-    let (old_client, new_client) = (old.client(), new.client());
+    let (old_client, new_client) = (old.client("scheduler"), new.client("scheduler"));
     let running = Running::start(ClientAuth::Required, &old, options()).await;
     let mut open = running.connect_with(Some(&old_client)).await.unwrap();
     open.post("/scheduler/prioritize", "{}").await.json();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, until, within};
+use crate::support::Running;
+use crate::wait::{until, within};
 
 const WAIT: &str = r#"{"Pod":{"metadata":{"name":"wait"}},"NodeNames":["n1"]}"#;
 /// What is longer than half of this has a thread of its own, which may wait.

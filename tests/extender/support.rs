@@ -19,75 +19,15 @@ use plimsoll::server::{
 use plimsoll_core::placement::extender::{NoLoad, watcher_metrics};
 use plimsoll_core::placement::{LoadSettings, LoadSnapshot, WeightsFrom};
 use plimsoll_core::pod::{Json, Pruned};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
-};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsConnector;
 
-/// No test waits longer than this for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+use crate::tls::{self, Authority, Pair};
+use crate::wait::{PATIENCE, within};
 
 /// The engine's clock, in nanoseconds since 1970.
 pub(crate) const NOW: i64 = 1_000_000_000_000;
-
-/// An authority.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate with its key, in PEM.
-#[derive(Clone)]
-pub(crate) struct Pair {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "CA");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    pub(crate) fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    pub(crate) fn client(&self) -> Pair {
-        self.issue(vec![ExtendedKeyUsagePurpose::ClientAuth], |_| ())
-    }
-
-    pub(crate) fn expired(&self) -> Pair {
-        self.issue(vec![ExtendedKeyUsagePurpose::ClientAuth], |params| {
-            params.not_before = date_time_ymd(2001, 1, 1);
-            params.not_after = date_time_ymd(2002, 1, 1);
-        })
-    }
-
-    pub(crate) fn server(&self) -> Pair {
-        self.issue(vec![ExtendedKeyUsagePurpose::ServerAuth], |_| ())
-    }
-
-    fn issue(
-        &self,
-        usages: Vec<ExtendedKeyUsagePurpose>,
-        change: impl FnOnce(&mut CertificateParams),
-    ) -> Pair {
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        params.extended_key_usages = usages;
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap().pem();
-        Pair { certificate, key: key.serialize_pem() }
-    }
-}
 
 /// Gives as many points as the number at the end of a node's name says, and refuses nodes whose name begins with `hot`.
 /// A pod named `panic` or `wait` is obeyed.
@@ -221,23 +161,7 @@ impl Running {
     /// A connection, with a certificate or without. In TLS 1.3 a client learns only by its first request that it is not
     /// let in.
     pub(crate) async fn connect_with(&self, pair: Option<&Pair>) -> std::io::Result<Connection> {
-        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
-        let builder = builder.with_root_certificates(roots);
-        let config = match pair {
-            None => builder.with_no_client_auth(),
-            Some(pair) => {
-                let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        let stream = TcpStream::connect(self.address).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        let stream = tls::connect(self.address, &self.authority.pem(), pair).await?;
         let (send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(std::io::Error::other)?;
@@ -336,19 +260,5 @@ impl Answer {
         assert_eq!(self.status, code, "{}", self.body);
         let status: Value = serde_json::from_str(&self.body).unwrap();
         status["message"].as_str().unwrap().to_owned()
-    }
-}
-
-/// Waits for what must come.
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("nothing came")
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let start = std::time::Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

@@ -15,7 +15,8 @@ use plimsoll_core::hpa::{ApiServiceError, MetricsGroup, ServiceRef, Step, Wanted
 use serde_json::{Value, json};
 
 use crate::server::Reply;
-use crate::support::{Authority, Running};
+use crate::support::Running;
+use crate::tls::Authority;
 
 const NAME: &str = "v1beta1.metrics.k8s.io";
 

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::server::Reply;
-use crate::support::{Authority, CONTROLLER, Running, Setup, config_map, pod_metrics, until};
+use crate::support::{CONTROLLER, Running, Setup, config_map, pod_metrics};
+use crate::tls::Authority;
+use crate::wait::until;
 
 const PODS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods";
 const GROUP: &str = "/apis/metrics.k8s.io/v1beta1";

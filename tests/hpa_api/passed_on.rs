@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::server::{Asked, Reply};
-use crate::support::{Authority, OUR_TOKEN, Running, Setup, pod_metrics};
+use crate::support::{OUR_TOKEN, Running, Setup, pod_metrics};
+use crate::tls::Authority;
 
 type Upstream = fn(&Asked) -> Reply;
 

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::server::{Asked, Reply};
-use crate::support::{
-    Authority, CONTROLLER, Running, Setup, hpa, lowered, one_pod, pod_metrics, profile, utilization,
-};
+use crate::support::{CONTROLLER, Running, Setup, hpa, lowered, one_pod, pod_metrics, profile, utilization};
+use crate::tls::Authority;
 
 const PODS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods";
 

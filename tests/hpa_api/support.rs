@@ -22,71 +22,20 @@ use plimsoll::server::{
 use plimsoll_core::admission::{AbsentNamespace, Settings};
 use plimsoll_core::hpa::HpaPod;
 use plimsoll_core::objects::{Objects, read_manifest};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
-};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::ServerConfig;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 
 use crate::server::{Asked, Reply, Server};
+use crate::tls::{self, Authority, Pair};
+use crate::wait::{PATIENCE, until, within};
 
-/// No test waits longer than this for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The controller of autoscalers.
 pub(crate) const CONTROLLER: &str = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
 /// With what metrics-server is asked.
 pub(crate) const OUR_TOKEN: &str = "our-own-token";
-
-/// An authority for certificates of clients.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate with its key, in PEM.
-#[derive(Clone)]
-pub(crate) struct Pair {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "CA");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    pub(crate) fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    pub(crate) fn client(&self, name: &str) -> Pair {
-        self.issue(name, |_| ())
-    }
-
-    pub(crate) fn expired(&self, name: &str) -> Pair {
-        self.issue(name, |params| {
-            params.not_before = date_time_ymd(2001, 1, 1);
-            params.not_after = date_time_ymd(2002, 1, 1);
-        })
-    }
-
-    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Pair {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap().pem();
-        Pair { certificate, key: key.serialize_pem() }
-    }
-}
 
 /// What the API server knows.
 #[derive(Default)]
@@ -335,23 +284,7 @@ impl Running {
 
     /// A connection, with a certificate or without.
     pub(crate) async fn connect(&self, pair: Option<&Pair>) -> Connection {
-        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.ca.as_bytes()).unwrap()).unwrap();
-        let builder = builder.with_root_certificates(roots);
-        let config = match pair {
-            None => builder.with_no_client_auth(),
-            Some(pair) => {
-                let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        let stream = tls::connect(self.address, &self.ca, pair).await.unwrap();
         let (send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         Connection(send)
@@ -379,16 +312,12 @@ impl Running {
 /// A certificate of metrics-server's, and its authority.
 fn server_tls() -> (TlsAcceptor, String) {
     let authority = Authority::new();
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, &authority.0).unwrap().der().clone();
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
+    let (chain, key) = authority.server().parsed();
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(chain, key)
         .unwrap();
     (TlsAcceptor::from(Arc::new(config)), authority.pem())
 }
@@ -457,20 +386,6 @@ impl Answer {
         assert_eq!(status["code"], json!(self.status), "{status}");
         assert_eq!(self.content_type.as_deref(), Some("application/json"));
         status["message"].as_str().unwrap().to_owned()
-    }
-}
-
-/// Waits for what must come.
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("nothing came")
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let start = std::time::Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
+use plimsoll::cluster::WriteError;
 use plimsoll::metrics::Metrics;
 use plimsoll::quota::evict::Mode;
 use plimsoll::quota::owner::can_be_told;
@@ -129,4 +130,14 @@ async fn the_status_is_replaced_as_a_whole() {
 
     fake.fail_next(404, "NotFound", "elasticquotatrees \"elastic\" not found", &json!({"name": "elastic"}));
     assert_eq!(writer.write(&tree(&uid), &status).await.unwrap(), Written::NoSubresource);
+
+    // A CRD with another schema says 422, as a tree of another uid does.
+    let invalid = "ElasticQuotaTree.scheduling.sigs.k8s.io \"elastic\" is invalid: status.root.used: must be of type string";
+    fake.fail_at("PATCH", 422, "Invalid", invalid);
+    let error = writer.write(&tree(&uid), &status).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, WriteError::Refused { code: 422, .. }), "{text}");
+    for part in ["kube-system/elastic", "status.root.used", "plimsoll manifests crds"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -98,7 +98,7 @@ async fn first_wider_and_then_narrower() {
     install(&fake);
     let keeper = keeper(&fake);
     keeper.keep(&tree(&["old", "both"], &[])).await.unwrap();
-    keeper.widen(&tree(&["both", "new"], &[])).await.unwrap();
+    keeper.widen(&tree(&["both", "new"], &[]), &tree(&["old", "both"], &[])).await.unwrap();
     assert_eq!(named(&fake, VALIDATING, 1), json!(["both", "new", "old"]));
     keeper.keep(&tree(&["both", "new"], &[])).await.unwrap();
     assert_eq!(named(&fake, VALIDATING, 1), json!(["both", "new"]));
@@ -122,6 +122,7 @@ async fn what_somebody_edits_is_mended() {
         keeper.keep(&tree).await.unwrap();
         assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]), "{field}: {value}");
         assert_eq!(fake.object(VALIDATING).unwrap()["webhooks"][1]["timeoutSeconds"], 10);
+        keeper.keep(&tree).await.unwrap();
     }
     assert_eq!(fake.object(MUTATING).unwrap()["webhooks"][0]["timeoutSeconds"], 3, "that one may be any");
 }
@@ -157,11 +158,8 @@ fn set_bundle(fake: &FakeApi, bundle: &Value) {
     }
 }
 
-/// Entries that fail closed deny everything while nobody can be called.
-#[tokio::test]
-async fn nothing_is_bound_before_we_can_be_called() {
-    let fake = FakeApi::default();
-    install(&fake);
+/// A certificate store of a replica that has no certificate yet, and what it waits for.
+fn uncertified() -> (Arc<CertificateStore>, Held) {
     let own = SelfManaged {
         held: Held::new(Duration::from_secs(60)),
         names: vec!["plimsoll.plimsoll-system.svc".to_owned()],
@@ -171,7 +169,93 @@ async fn nothing_is_bound_before_we_can_be_called() {
     let held = own.held.clone();
     let source = CertificateSource::SelfManaged(own);
     let tls = TlsOptions { source, client_auth: ClientAuth::None, tls13_only: false, http2: false };
-    let store = CertificateStore::open(tls, wall_clock(), &Metrics::new("test")).unwrap();
+    (CertificateStore::open(tls, wall_clock(), &Metrics::new("test")).unwrap(), held)
+}
+
+fn certify(store: &CertificateStore, held: &Held) {
+    let now = jiff::Timestamp::now();
+    held.confirm(Arc::new(Authority::make("a", Duration::from_secs(3600), now).unwrap()), now);
+    store.poll_once();
+}
+
+fn add_expression(fake: &FakeApi) -> Value {
+    let mut object = fake.object(VALIDATING).unwrap();
+    let theirs = json!({"key": "team", "operator": "NotIn", "values": ["free"]});
+    object["webhooks"][1]["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().insert(0, theirs);
+    fake.put(VALIDATING, object.clone());
+    object["webhooks"][1]["namespaceSelector"].clone()
+}
+
+fn selector(fake: &FakeApi) -> Value {
+    fake.object(VALIDATING).unwrap()["webhooks"][1]["namespaceSelector"].clone()
+}
+
+/// It could take namespaces out of the quota.
+#[tokio::test]
+async fn a_second_expression_is_taken_out_and_unbinds_nothing() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let (store, held) = uncertified();
+    let keeper = keeper(&fake).with_certificate(Arc::clone(&store));
+    certify(&store, &held);
+    let shop = tree(&["shop"], &[]);
+    keeper.keep(&shop).await.unwrap();
+    let ours = selector(&fake);
+
+    add_expression(&fake);
+    keeper.keep(&shop).await.unwrap();
+    assert_eq!(selector(&fake), ours, "ours alone");
+
+    // A tree that changes: what was bound stays so, whatever is made of the selector.
+    for theirs in [add_expression(&fake), json!({"matchLabels": {"team": "a"}}), Value::Null] {
+        let mut object = fake.object(VALIDATING).unwrap();
+        object["webhooks"][1]["namespaceSelector"] = theirs.clone();
+        fake.put(VALIDATING, object);
+        keeper.widen(&tree(&["bank"], &[]), &shop).await.unwrap();
+        assert_eq!(named(&fake, VALIDATING, 1), json!(["bank", "shop"]), "{theirs}");
+        keeper.keep(&shop).await.unwrap();
+    }
+
+    // Another leader, that has no certificate yet.
+    let (without, held) = uncertified();
+    let other = self::keeper(&fake).with_certificate(Arc::clone(&without));
+    let theirs = add_expression(&fake);
+    let count = writes(&fake);
+    let error = other.keep(&shop).await.unwrap_err().to_string();
+    assert!(error.contains("left as it is") && error.contains("there is no certificate yet"), "{error}");
+    assert_eq!((selector(&fake), writes(&fake)), (theirs, count), "nothing is unbound");
+    certify(&without, &held);
+    other.keep(&shop).await.unwrap();
+    assert_eq!(selector(&fake), ours);
+}
+
+#[tokio::test]
+async fn who_keeps_rewriting_a_selector_is_told_of() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let keeper = keeper(&fake);
+    let shop = tree(&["shop"], &[]);
+    keeper.keep(&shop).await.unwrap();
+    let mut said = Vec::new();
+    for _ in 0..5 {
+        add_expression(&fake);
+        said.push(keeper.keep(&shop).await.err().map(|error| error.to_string()));
+        assert_eq!(named(&fake, VALIDATING, 1), json!(["shop"]), "it is written all the same");
+    }
+    assert!(said[..2].iter().all(Option::is_none), "{said:?}");
+    let text = said[4].as_ref().unwrap();
+    assert!(text.contains("again and again") && text.contains("pods.quota.plimsoll.dev"), "{text}");
+    keeper.keep(&shop).await.unwrap();
+    add_expression(&fake);
+    keeper.keep(&shop).await.unwrap();
+}
+
+/// Entries that fail closed deny everything while nobody can be called.
+#[tokio::test]
+async fn nothing_is_bound_before_we_can_be_called() {
+    let fake = FakeApi::default();
+    install(&fake);
+    let (store, held) = uncertified();
     let keeper = keeper(&fake).with_certificate(Arc::clone(&store));
     let both =
         |names: Value| (named(&fake, VALIDATING, 1), named(&fake, MUTATING, 0)) == (names.clone(), names);
@@ -179,7 +263,7 @@ async fn nothing_is_bound_before_we_can_be_called() {
 
     for (rule, bundle) in [("none", Value::Null), ("empty", json!(""))] {
         set_bundle(&fake, &bundle);
-        for kept in [keeper.keep(&shop).await, keeper.widen(&shop).await] {
+        for kept in [keeper.keep(&shop).await, keeper.widen(&shop, &Tree::default()).await] {
             let error = kept.unwrap_err().to_string();
             assert!(
                 error.contains("caBundle is empty") && error.contains("plimsoll-certs"),
@@ -194,9 +278,7 @@ async fn nothing_is_bound_before_we_can_be_called() {
     assert!(error.contains("there is no certificate yet"), "{error}");
     assert!(both(json!(["Nothing.Bound"])), "no certificate");
 
-    let now = jiff::Timestamp::now();
-    held.confirm(Arc::new(Authority::make("a", Duration::from_secs(3600), now).unwrap()), now);
-    store.poll_once();
+    certify(&store, &held);
     keeper.keep(&shop).await.unwrap();
     assert!(both(json!(["shop"])), "it can be called");
 

@@ -13,9 +13,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::{
-    Connection, Server, Setup, client, client_of, client_with, request, test_clock, until, within,
-};
+use crate::support::{Connection, Server, Setup, client, client_of, client_with, request, test_clock};
+use crate::wait::{until, within};
 
 /// A certificate authority of the test.
 struct Authority(CertifiedIssuer<'static, KeyPair>);

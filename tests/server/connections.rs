@@ -7,7 +7,8 @@ use plimsoll::server::{ServerError, ServerOptions, bind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Server, within};
+use crate::support::Server;
+use crate::wait::within;
 
 #[tokio::test]
 async fn at_the_connection_limit_the_next_client_waits() {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{Connection, Server, client, until, within};
+use crate::support::{Connection, Server, client};
+use crate::wait::{until, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_loop_client_sees_no_failed_call() {

@@ -9,7 +9,8 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinHandle;
 
-use crate::support::{Connection, Server, Setup, client, within};
+use crate::support::{Connection, Server, Setup, client};
+use crate::wait::within;
 
 async fn start(change: impl FnOnce(&mut Setup)) -> Server {
     let mut setup = Setup::default();

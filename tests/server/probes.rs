@@ -9,7 +9,8 @@ use plimsoll::server::{Readiness, Shutdown, health};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Server, within};
+use crate::support::Server;
+use crate::wait::within;
 
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();

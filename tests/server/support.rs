@@ -23,8 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// No test waits longer than this for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+use crate::wait::{until, within};
 
 /// Does what the body says: `panic`, `wait` (until the gate opens), else it answers the stage and the length.
 #[derive(Debug)]
@@ -153,20 +152,6 @@ impl Server {
     pub(crate) async fn stop(self) {
         self.shutdown.close();
         self.ended().await;
-    }
-}
-
-/// Waits for what must come.
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("nothing came")
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let start = std::time::Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

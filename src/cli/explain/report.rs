@@ -124,6 +124,11 @@ impl Report {
                 };
                 plan.lines.iter().map(line).collect()
             };
+            let would_be = match &decision.would_be {
+                Some(WouldBe::Planned(plan)) => Some(json!({"requests": lines(plan)})),
+                Some(WouldBe::Skipped(skip)) => Some(json!({"outcome": skip.word()})),
+                None => None,
+            };
             let mut told = json!({
                 "outcome": decision.answer.outcome.word(),
                 "profile": decision.answer.profile,
@@ -131,10 +136,8 @@ impl Report {
                 "warnings": decision.answer.warnings,
                 "whyNoProfile": self.why_no_profile,
             });
-            match &decision.would_be {
-                Some(WouldBe::Planned(plan)) => told["wouldBe"] = json!({"requests": lines(plan)}),
-                Some(WouldBe::Skipped(skip)) => told["wouldBe"] = json!({"outcome": skip.word()}),
-                None => {}
+            if let (Some(would_be), Some(members)) = (would_be, told.as_object_mut()) {
+                members.insert("wouldBe".to_owned(), would_be);
             }
             told
         });

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_burst_does_not_get_one_answer() {
         let state = state();
-        let pod = |number: usize| json!({"metadata": {"name": "web", "namespace": "shop", "uid": format!("uid-{number}")}});
+        let pod = |number: usize| json!({"metadata": {"name": format!("web-{number}"), "namespace": "shop", "uid": format!("uid-{number}")}});
         let best = |number: usize| {
             let pod = pod(number);
             let points = state.prioritize(Some(&Pruned::of_placed(&pod)), &["n2", "n1"]).points;

@@ -81,3 +81,51 @@ impl Leader {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::quota::content;
+    use crate::quota::leader::Parts;
+
+    /// A leader in a cluster with the ledger of another tree; reading it is answered so.
+    fn leader(code: u16, body: &serde_json::Value) -> Leader {
+        let other = Tree::new("other", "2", 1, []);
+        let spec = content::write(&Ledger::unknown(&other, 1)).unwrap();
+        let list = json!({"items": [{"metadata": {"name": "other"}, "spec": spec}]}).to_string();
+        let body = body.to_string();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_list = request.uri().path().ends_with("/quotaledgers");
+            let (code, text) = if is_list { (200, &list) } else { (code, &body) };
+            let answer = Response::builder().status(code).body(Body::from(text.clone().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        Leader::new(Client::new(service, "default"), Parts::for_tests())
+    }
+
+    /// It may be in force, and a replica that is behind go on promising by it.
+    #[tokio::test]
+    async fn a_ledger_that_cannot_be_read_now_is_not_retired() {
+        let status = |code: u16, reason: &str| json!({"kind": "Status", "code": code, "reason": reason, "message": "no", "details": {"name": "other"}});
+        let mut unusable = json!({"metadata": {"uid": "u", "resourceVersion": "1"}});
+        let spec = content::write(&Ledger::unknown(&Tree::new("other", "2", 1, []), 1)).unwrap();
+        unusable["spec"] = serde_json::to_value(&spec).unwrap();
+        unusable["spec"]["data"] = json!("?");
+        for (rule, code, body, is_error) in [
+            ("unavailable", 503, status(503, "ServiceUnavailable"), true),
+            ("no right", 403, status(403, "Forbidden"), true),
+            ("gone", 404, status(404, "NotFound"), false),
+            ("its content cannot be used", 200, unusable, false),
+        ] {
+            let retired = leader(code, &body).retire_others(&Tree::new("elastic", "1", 1, [])).await;
+            assert_eq!(retired.is_err(), is_error, "{rule}: {retired:?}");
+        }
+    }
+}

@@ -29,7 +29,7 @@ fn what_would_become_of_a_pod_is_told_for_apply_false_only() {
             "guaranteed, Apply",
             &guaranteed,
             json!({"apply": false}),
-            "app cpu 1 -> 500m, app memory 1Gi -> 751619276800m",
+            "app cpu 1 -> 500m, app memory 1Gi -> 717Mi",
         ),
         (
             "bounds hold",

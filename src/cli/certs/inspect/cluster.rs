@@ -22,6 +22,9 @@ use crate::config::Config;
 pub(super) struct Report {
     /// `namespace/name`.
     secret: String,
+    /// That there is no Secret, and `caBundle` holds something all the same: certificates come from files.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    from_files: bool,
     authorities: Vec<Authority>,
     /// What somebody asked for and has not come about yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +53,8 @@ struct Trust {
     object: String,
     /// The fingerprints of what it holds, over all of its entries.
     trusts: BTreeSet<String>,
-    agrees: bool,
+    /// Whether that is what the Secret says; nothing with certificates from files.
+    agrees: Option<bool>,
 }
 
 /// Asks the cluster.
@@ -68,16 +72,18 @@ pub(super) async fn report(args: &Args, config: &Config, name: &str) -> Result<R
     }
     let mut report = Report {
         secret: format!("{namespace}/{}", own.secret),
+        from_files: false,
         authorities: Vec::new(),
         rotation: None,
         bundles: Vec::new(),
         served: None,
         problems: Vec::new(),
     };
+    let mut absent = None;
     let wanted = match store.read().await {
         Err(error @ StoreError::Call(_)) => return Err(anyhow::Error::new(error).into()),
         Err(error @ StoreError::Absent { .. }) => {
-            report.problems.push(error.to_string());
+            absent = Some(error);
             None
         }
         Ok(secret) => match read(&secret) {
@@ -102,6 +108,7 @@ pub(super) async fn report(args: &Args, config: &Config, name: &str) -> Result<R
     for seen in bundles.read().await {
         report.note_bundle(&seen.bundle.at, &seen.bundle.state, wanted.as_deref(), &mut trusted);
     }
+    report.judge_absence(absent);
     if report.bundles.is_empty() {
         let service = bundles.service();
         report.problems.push(format!(
@@ -128,6 +135,22 @@ fn all_targets() -> Vec<crate::certificates::bundles::Target> {
 }
 
 impl Report {
+    /// No Secret is what certificates from files look like, where somebody put an authority into `caBundle`.
+    fn judge_absence(&mut self, absent: Option<StoreError>) {
+        let Some(error) = absent else { return };
+        self.from_files = self.bundles.iter().any(|bundle| !bundle.trusts.is_empty());
+        if !self.from_files {
+            self.problems.push(error.to_string());
+            return;
+        }
+        for bundle in &mut self.bundles {
+            bundle.agrees = None;
+            if bundle.trusts.is_empty() {
+                self.problems.push(format!("{} trusts nobody: set its caBundle", bundle.object));
+            }
+        }
+    }
+
     fn note_authorities(&mut self, authorities: &Authorities, now: Timestamp) {
         let signing = |one: &Option<std::sync::Arc<crate::certificates::Authority>>| {
             one.as_ref().map(|authority| authority.root().clone())
@@ -186,12 +209,17 @@ impl Report {
         };
         let trusts = held.iter().map(Root::fingerprint).collect();
         trusted.extend(held);
-        self.bundles.push(Trust { object: at.to_owned(), trusts, agrees });
+        self.bundles.push(Trust { object: at.to_owned(), trusts, agrees: Some(agrees) });
     }
 
     pub(super) fn write_table(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let short = |fingerprint: &str| fingerprint.get(..12).unwrap_or_default().to_owned();
-        ctx.line(&format!("Secret {}", self.secret))?;
+        let why = if self.from_files {
+            " is not there: certificates come from files; nothing is compared"
+        } else {
+            ""
+        };
+        ctx.line(&format!("Secret {}{why}", self.secret))?;
         if !self.authorities.is_empty() {
             let mut rows = table(["AUTHORITY", "SUBJECT", "FINGERPRINT", "NOT AFTER"]);
             for one in &self.authorities {
@@ -208,7 +236,8 @@ impl Report {
             for one in &self.bundles {
                 let trusts: Vec<_> = one.trusts.iter().map(|fingerprint| short(fingerprint)).collect();
                 let trusts = if trusts.is_empty() { "-".to_owned() } else { trusts.join(", ") };
-                rows.add_row([one.object.clone(), trusts, if one.agrees { "yes" } else { "no" }.to_owned()]);
+                let agrees = one.agrees.map_or("-", |agrees| if agrees { "yes" } else { "no" });
+                rows.add_row([one.object.clone(), trusts, agrees.to_owned()]);
             }
             writeln!(ctx.out)?;
             ctx.write_table(&mut rows)?;

@@ -88,7 +88,41 @@ pub(in crate::scenarios) async fn second_release(world: &World) -> Result<()> {
     check_eq!(list.len(), 1, "releases: {list:?}");
     let found = playground.cluster.list("v1", "ServiceAccount", Some("elsewhere"), "").await?;
     ensure!(!found.iter().any(|one| one["metadata"]["name"] == "plimsoll"), "something was made: {found:?}");
-    Ok(())
+    crds_are_left(playground).await
+}
+
+/// An upgrade that would have Helm delete CRDs with all that is in them is refused, until they are marked to stay.
+async fn crds_are_left(playground: &Playground) -> Result<()> {
+    const OURS: &str = "overcommitprofiles.plimsoll.dev";
+    const FLAVORS: &str = "resourceflavors.kueue.x-k8s.io";
+    playground.halved("shop").await?;
+    playground.release(&["crds.resourceFlavor=true"]).await?;
+    let uid = async |name: &str| {
+        let crd = playground.read("apiextensions.k8s.io/v1", "CustomResourceDefinition", name).await?;
+        Ok::<_, anyhow::Error>(crd["metadata"]["uid"].clone())
+    };
+    let before = [uid(OURS).await?, uid(FLAVORS).await?];
+    let profiles = playground.profiles().await?.len();
+    ensure!(profiles > 0, "there is a profile");
+    let upgrade = ["upgrade", "plimsoll", CHART, "--namespace", NAMESPACE, "--set"];
+    for (value, name) in
+        [("crds.install=false,crds.resourceFlavor=true", OURS), ("crds.resourceFlavor=false", FLAVORS)]
+    {
+        let said = playground.helm.refused(&[&upgrade[..], &[value]].concat()).await?;
+        ensure!(said.contains("crds.keep=true first") && said.contains(name), "{value}: {said}");
+    }
+    playground.release(&["crds.resourceFlavor=true", "crds.keep=true"]).await?;
+    playground.release(&["crds.install=false"]).await.context("they are marked to stay")?;
+    check_eq!([uid(OURS).await?, uid(FLAVORS).await?], before, "CRDs");
+    check_eq!(playground.profiles().await?.len(), profiles, "profiles");
+    // As it was, for whoever comes next.
+    playground.release(&[]).await?;
+    let crds = "apiextensions.k8s.io/v1";
+    let flavors = playground.read(crds, "CustomResourceDefinition", FLAVORS).await?;
+    playground
+        .cluster
+        .delete(&crate::harness::objects::named(crds, "CustomResourceDefinition", &flavors))
+        .await
 }
 
 /// The chart as it might have been a version ago: a column of a CRD was not there yet.

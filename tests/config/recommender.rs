@@ -1,31 +1,11 @@
 //! The settings of the recommender and of the API: what is refused, and what is taken together.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::too_many_lines,
-    reason = "helpers of tests and long tables; a panic is how a test fails"
-)]
-
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll::config::{ConfigErrors, ConfigWatcher, Loaded, Poll, Sources, UsageSource, Violation, load};
+use plimsoll::config::{ConfigWatcher, Poll, Sources, UsageSource, load};
 
-fn load_yaml(text: &str) -> Result<Loaded, ConfigErrors> {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("config.yaml");
-    std::fs::write(&path, text).unwrap();
-    load(&Sources { file: Some(path), ..Sources::default() })
-}
-
-fn violations(text: &str) -> Vec<Violation> {
-    match load_yaml(text) {
-        Err(ConfigErrors::Violations(violations)) => violations,
-        other => panic!("not refused: {other:?}"),
-    }
-}
+use crate::support::{config, violations};
 
 #[test]
 fn defaults() {
@@ -49,7 +29,7 @@ fn without_a_cluster_only_sources_that_need_none_run() {
         ("recommender: {enabled: true, source: File, file: usage.csv}", true, true),
         ("recommender: {enabled: true, source: prometheus, prometheus: {address: 'http://p'}}", true, true),
     ] {
-        let recommender = load_yaml(text).unwrap().config.recommender;
+        let recommender = config(text).recommender;
         assert_eq!((recommender.runs(false), recommender.runs(true)), (in_cluster, standalone), "{text}");
     }
 }
@@ -77,17 +57,17 @@ recommender:
     history: 0s
 api: {address: '[::1]:0'}
 ";
-    let config = load_yaml(text).unwrap().config;
-    let recommender = config.recommender;
+    let taken = config(text);
+    let recommender = taken.recommender;
     assert!(recommender.metrics_server.per_namespace);
     let prometheus = recommender.prometheus;
     assert_eq!(prometheus.access.address.as_deref(), Some("https://mimir.example:8443/prometheus"));
     assert_eq!(prometheus.access.headers, [("x-scope-orgid".to_owned(), "team-a".to_owned())]);
     assert_eq!(prometheus.access.password_file.as_deref(), Some(Path::new("password")));
     assert_eq!(prometheus.history, Duration::ZERO);
-    assert_eq!(config.api.address, Some("[::1]:0".parse().unwrap()));
+    assert_eq!(taken.api.address, Some("[::1]:0".parse().unwrap()));
     assert!(!format!("{prometheus:?}").contains("team-a"), "headers may be secrets");
-    assert_eq!(load_yaml("api: {address: ''}").unwrap().config.api.address, None);
+    assert_eq!(config("api: {address: ''}").api.address, None);
 }
 
 #[test]

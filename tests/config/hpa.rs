@@ -1,31 +1,16 @@
 //! The settings of autoscalers: what is refused, and what is taken together.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails this way says where")]
-
-use std::path::Path;
 use std::time::Duration;
 
-use plimsoll::config::{Config, ConfigErrors, Violation, check_tree};
 use plimsoll::profiles;
 use plimsoll_core::admission::AbsentNamespace;
 use plimsoll_core::profile::HpaMode;
-use serde_json::{Map, Value};
 
-fn load_yaml(text: &str) -> Result<Config, ConfigErrors> {
-    let tree: Map<String, Value> = serde_saphyr::from_str(text).unwrap();
-    check_tree(Path::new("config.yaml"), tree).map(|loaded| loaded.config)
-}
-
-fn violations(text: &str) -> Vec<Violation> {
-    match load_yaml(text) {
-        Err(ConfigErrors::Violations(found)) => found,
-        other => panic!("{text}: {other:?}"),
-    }
-}
+use crate::support::{config, violations};
 
 #[test]
 fn defaults() {
-    let hpa = load_yaml("{}").unwrap().hpa;
+    let hpa = config("{}").hpa;
     assert!(hpa.enabled && !hpa.shim.enabled && !hpa.external.enabled && !hpa.serves_metrics());
     assert_eq!(hpa.mode, HpaMode::Convert);
     assert_eq!((hpa.sync_interval, hpa.writes_per_second), (Duration::from_secs(1), 10));
@@ -50,14 +35,14 @@ hpa:
   external: {enabled: true}
   api: {upstreamInsecureSkipVerify: true}
 ";
-    let config = load_yaml(text).unwrap();
-    let hpa = &config.hpa;
+    let taken = config(text);
+    let hpa = &taken.hpa;
     assert!(hpa.enabled && hpa.serves_metrics());
     assert_eq!((hpa.lease_duration, hpa.renew_interval), (Duration::from_secs(30), Duration::from_secs(10)));
     assert_eq!((hpa.sync_interval, hpa.writes_per_second), (Duration::from_millis(500), 50));
     assert!(HpaMode::ALL.into_iter().all(|mode| hpa.offers(mode)));
-    assert_eq!(profiles::settings(&config, AbsentNamespace::Unknown).hpa_mode, HpaMode::Shim);
-    let off = load_yaml("hpa: {enabled: false}").unwrap().hpa;
+    assert_eq!(profiles::settings(&taken, AbsentNamespace::Unknown).hpa_mode, HpaMode::Shim);
+    let off = config("hpa: {enabled: false}").hpa;
     assert!(!off.offers(HpaMode::Convert), "nobody would keep it");
 }
 

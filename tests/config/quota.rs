@@ -1,28 +1,14 @@
 //! The settings of quota: what is refused, and what is taken together.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails this way says where")]
-
-use std::path::Path;
 use std::time::Duration;
 
-use plimsoll::config::{Config, ConfigErrors, Namespaces, Violation, check_tree};
-use serde_json::{Map, Value};
+use plimsoll::config::Namespaces;
 
-fn load_yaml(text: &str) -> Result<Config, ConfigErrors> {
-    let tree: Map<String, Value> = serde_saphyr::from_str(text).unwrap();
-    check_tree(Path::new("config.yaml"), tree).map(|loaded| loaded.config)
-}
-
-fn violations(text: &str) -> Vec<Violation> {
-    match load_yaml(text) {
-        Err(ConfigErrors::Violations(found)) => found,
-        other => panic!("{text}: {other:?}"),
-    }
-}
+use crate::support::{config, violations};
 
 #[test]
 fn defaults() {
-    let quota = load_yaml("{}").unwrap().quota;
+    let quota = config("{}").quota;
     assert!(!quota.enabled && !quota.refuse_above_cluster);
     assert!(quota.reclaim.enabled && quota.metrics_per_tree);
     assert_eq!(quota.old_after(), Duration::from_secs(75));
@@ -49,7 +35,7 @@ quota:
   renewInterval: 10s
   reclaim: {enabled: false, honourDoNotEvict: [shop]}
 ";
-    let quota = load_yaml(text).unwrap().quota;
+    let quota = config(text).quota;
     assert!(quota.enabled && quota.refuse_above_cluster && !quota.metrics_per_tree && !quota.reclaim.enabled);
     assert_eq!(quota.admission_budget, Duration::from_millis(500));
     assert_eq!(quota.old_after(), Duration::from_secs(100));
@@ -57,7 +43,7 @@ quota:
     assert_eq!(quota.webhook_name, "other.name");
     let honoured = &quota.reclaim.honour_do_not_evict;
     assert!(honoured.contains("shop") && !honoured.contains("team"));
-    let all = load_yaml(r#"quota: {reclaim: {honourDoNotEvict: ["*"]}}"#).unwrap().quota;
+    let all = config(r#"quota: {reclaim: {honourDoNotEvict: ["*"]}}"#).quota;
     assert_eq!(all.reclaim.honour_do_not_evict, Namespaces::All);
     assert!(all.reclaim.honour_do_not_evict.contains("team"));
 }

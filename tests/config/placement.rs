@@ -1,33 +1,17 @@
 //! The settings of placement: what is refused, and what is taken together.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails this way says where")]
-
-use std::path::Path;
 use std::time::Duration;
 
-use plimsoll::config::{
-    ClientAuth, Config, ConfigErrors, ConfigWatcher, LoadSource, Poll, Sources, Violation, check_tree, load,
-};
+use plimsoll::config::{ClientAuth, ConfigErrors, ConfigWatcher, LoadSource, Poll, Sources, load};
 use plimsoll_core::placement::{
     FloodForm, HotSpotForm, Metric, NodeResource, PointsForm, Policies, Settings,
 };
-use serde_json::{Map, Value};
 
-fn load_yaml(text: &str) -> Result<Config, ConfigErrors> {
-    let tree: Map<String, Value> = serde_saphyr::from_str(text).unwrap();
-    check_tree(Path::new("config.yaml"), tree).map(|loaded| loaded.config)
-}
-
-fn violations(text: &str) -> Vec<Violation> {
-    match load_yaml(text) {
-        Err(ConfigErrors::Violations(found)) => found,
-        other => panic!("{text}: {other:?}"),
-    }
-}
+use crate::support::{config, violations};
 
 #[test]
 fn defaults() {
-    let placement = load_yaml("{}").unwrap().placement;
+    let placement = config("{}").placement;
     assert_eq!(placement.settings, Settings::default(), "the configuration and the core agree");
     assert!(!placement.enabled && !placement.leads() && !placement.publishes());
     assert!(!placement.balance.enabled && placement.balance.dry_run);
@@ -71,7 +55,7 @@ placement:
   leaseDuration: 30s
   renewInterval: 10s
 ";
-    let placement = load_yaml(text).unwrap().placement;
+    let placement = config(text).placement;
     let settings = &placement.settings;
     assert_eq!(settings.policies, Policies { load: 0.0, weights: 2.0, overcommit_risk: 0.5 });
     assert_eq!((settings.points, settings.replica_penalty), (PointsForm::Absolute, 0));
@@ -93,7 +77,7 @@ placement:
 fn the_prometheus_of_the_recommender_is_taken_with_its_credentials() {
     let recommender = "recommender: {prometheus: {address: 'http://a:9090', bearerTokenFile: token}}";
     let on = "placement: {enabled: true, clientAuth: None";
-    let prometheus = |text: &str| load_yaml(text).unwrap().placement.load.prometheus;
+    let prometheus = |text: &str| config(text).placement.load.prometheus;
     let same = prometheus(&format!("{recommender}\n{on}}}"));
     assert_eq!((same.address.as_deref(), same.bearer_token_file.is_some()), (Some("http://a:9090"), true));
     let own = prometheus(&format!("{recommender}\n{on}, load: {{prometheus: {{address: 'http://b'}}}}}}"));
@@ -103,8 +87,7 @@ fn the_prometheus_of_the_recommender_is_taken_with_its_credentials() {
 #[test]
 fn without_an_address_nobody_is_served_and_nobody_has_to_be_known() {
     const ON: &str = "enabled: true, load: {source: MetricsServer}";
-    let config = load_yaml(&format!("placement: {{{ON}, address: '', clientAuth: Required}}"));
-    let placement = config.unwrap().placement;
+    let placement = config(&format!("placement: {{{ON}, address: '', clientAuth: Required}}")).placement;
     assert_eq!((placement.address, placement.client_ca), (None, None));
     let environment = [("ENABLED", "true"), ("ADDRESS", ""), ("LOAD__SOURCE", "MetricsServer")]
         .map(|(name, value)| (format!("PLIMSOLL_PLACEMENT__{name}"), value.to_owned()));
