@@ -153,7 +153,9 @@ async fn the_page_shows_the_last_day_and_where_it_is_from() {
         &server.address.to_string(),
         "a point every 10 min",
         "from there too (kube_pod_container_resource_requests)",
-        "At the end 2 cores requested before, 1.5 requested now, 0.75 used.",
+        "In cores, at the end: requested before 2 (at ",
+        " UTC), requested now 1.5 (at ",
+        " UTC), used 0.75 (at ",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
