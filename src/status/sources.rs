@@ -54,7 +54,7 @@ impl StatusSources {
                 ConditionState::Ready => {}
                 ConditionState::Degraded(why) => facts.degraded.push(why),
                 ConditionState::Missing(why) | ConditionState::Stuck(why) => {
-                    facts.failed.push(format!("{name}: {why}"))
+                    facts.failed.push(format!("{name}: {why}"));
                 }
             }
         }

@@ -148,7 +148,9 @@ async fn a_cluster() {
         let Some(mut object) = cluster.api.object(name) else { continue };
         match object["webhooks"].as_array_mut() {
             Some(webhooks) => {
-                webhooks.iter_mut().for_each(|webhook| webhook["clientConfig"]["caBundle"] = json!(""));
+                for webhook in webhooks.iter_mut() {
+                    webhook["clientConfig"]["caBundle"] = json!("");
+                }
             }
             None => object["spec"]["caBundle"] = json!(""),
         }

@@ -97,7 +97,7 @@ impl Playground {
         Ok(())
     }
 
-    async fn profiles(&self) -> Result<Vec<Value>> {
+    pub(crate) async fn profiles(&self) -> Result<Vec<Value>> {
         // Without the CRD there are none.
         let all = self
             .cluster
