@@ -267,3 +267,23 @@ fn answers_tell_browsers_what_they_may_do() {
     assert_eq!(pages[0].headers()["cache-control"], "no-store");
     assert!(pages[1].headers()["cache-control"].to_str().unwrap().contains("immutable"));
 }
+
+#[tokio::test]
+async fn a_page_of_quota_that_begins_inside_a_node_names_it() {
+    use plimsoll_core::quota::ledger::Ledger;
+    use plimsoll_core::quota::{Node, Tree};
+
+    let bounds = (0..60).map(|index| (format!("example.com/r{index:02}"), CORE));
+    let node = Node { name: "leaf".into(), max: bounds.collect(), ..Node::default() };
+    let tree = Tree::new("t", "", 1, [node]);
+    let ledger = Ledger::unknown(&tree, 1);
+    let known = Sources::default();
+    let read = crate::quota::content::Known { tree: Arc::new(tree), ledger, at: Timestamp::UNIX_EPOCH };
+    known.ledger.store(Some(Arc::new(read)));
+    for (rule, address, rows) in [("the first page", "/quota", 50), ("inside the node", "/quota?page=2", 10)]
+    {
+        let (_, text) = get(&known, address).await;
+        assert_eq!(text.matches("<span aria-hidden=\"true\"><bdi>leaf</bdi>").count(), 1, "{rule}: {text}");
+        assert_eq!(text.matches("<span class=\"hidden\"><bdi>leaf</bdi>").count(), rows, "{rule}: {text}");
+    }
+}
