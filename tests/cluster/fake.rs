@@ -95,7 +95,8 @@ impl FakeApi {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Self {
-            state: Arc::default(),
+            // As lists of nothing say it: what happens next comes after it.
+            state: Arc::new(Mutex::new(State { version: 1, ..State::default() })),
             changed: watch::Sender::new(0),
             address: listener.local_addr().unwrap(),
         };
