@@ -121,7 +121,7 @@ fn a_workload_is_told_of_in_words_and_pictures() {
         "The 95th percentile is",
         "Requested now: 0.47 cores",
         "11,520 samples",
-        "Since somebody began to look",
+        "since somebody began to look",
         "The next one would be:",
         "Deployment shop/web",
         "shared-pool",

@@ -216,7 +216,7 @@ pub(super) async fn history(world: &World) -> Result<()> {
     until("the page to show the last day", async || {
         let (code, page) = http_get(server.api, &path).await?;
         ensure!(code == 200, "{code}: {page}");
-        for words in ["is what Prometheus says", "cores requested before", "0.25 used"] {
+        for words in ["is what Prometheus says", "In cores, at the end: requested before", "used 0.25 (at "] {
             ensure!(page.contains(words), "{words:?} is not in {page}");
         }
         Ok(Some(()))
