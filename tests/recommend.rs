@@ -172,6 +172,34 @@ fn rows_that_are_not_taken_are_counted() {
     assert_eq!((&found["samples"], &found["dropped"]["old"]), (&json!(2), &json!(0)));
 }
 
+/// One value of 1e30 bytes made a recommendation of a terabyte.
+#[test]
+fn what_nothing_can_have_is_passed_over_and_told() {
+    let usual = "a,2024-03-01T10:00:00Z,0.5,1e8,,\n";
+    let expected = only(usual, &[]);
+    for (rule, row, told) in [
+        (
+            "more than anything has",
+            "a,2024-03-01T11:00:00Z,,1e30,,",
+            "memory_bytes: 1e30 is more than anything can have",
+        ),
+        ("negative", "a,2024-03-01T11:00:00Z,-1,,,", "cpu_cores: -1.0 is negative"),
+        ("not a number", "a,2024-03-01T11:00:00Z,NaN,,,", "cpu_cores: NaN is not a number"),
+        ("infinite", "a,2024-03-01T11:00:00Z,inf,,,", "cpu_cores: inf is infinite"),
+    ] {
+        let output = run(&["--usage", "-"], format!("{HEADER}{usual}{row}\n").as_bytes());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            errors.contains(&format!("standard input: line 3: {told}; the value is passed over")),
+            "{rule}: {errors}"
+        );
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let series = &answer["series"][0];
+        assert_eq!(series["request"], expected["request"], "{rule}");
+        assert_eq!((&series["samples"], &series["dropped"]["invalid"]), (&json!(1), &json!(1)), "{rule}");
+    }
+}
+
 #[test]
 fn requests_are_capped_at_the_last_known() {
     let found = |requests: [&str; 3], flags: &[&str]| {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::output::{Form, print};
 use super::progress::{Progress, Unit};
 use super::{CliError, Context, Exit, examples, table};
-use crate::usage::{Clock, Replay, Series, replay};
+use crate::usage::{Clock, Series, origin, replay};
 use policy::PolicyArgs;
 
 /// The percentiles that are always shown, beside the target's.
@@ -108,11 +108,15 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let progress = Progress::new("reading usage", Unit::Share);
     let replay = replay(&args.usage, &model, clock, &|done, size| progress.read(done, size))?;
     drop(progress);
+    for passed_over in &replay.passed_over {
+        ctx.note(&format!("{}: {passed_over}", origin(&args.usage)));
+    }
     let Some(form) = args.output.written() else {
-        ctx.write_table(&mut lines(&replay, &profile, &model))?;
+        ctx.write_table(&mut lines(&replay.series, &profile, &model))?;
         return Ok(Exit::Done);
     };
-    let series = replay.into_iter().map(|(name, series)| answer(name, &series, &profile, &model, args));
+    let series =
+        replay.series.into_iter().map(|(name, series)| answer(name, &series, &profile, &model, args));
     let answer = Answer { series: series.collect() };
     print(&answer, form, ctx)?;
     Ok(Exit::Done)
@@ -179,7 +183,7 @@ const fn original(series: &Series, resource: Resource) -> Option<f64> {
     }
 }
 
-fn lines(replay: &Replay, profile: &Profile, model: &Model) -> comfy_table::Table {
+fn lines(replay: &BTreeMap<String, Series>, profile: &Profile, model: &Model) -> comfy_table::Table {
     let mut table = table([
         "SERIES",
         "SAMPLES",

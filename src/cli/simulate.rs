@@ -14,7 +14,7 @@ use super::output::{Form, print};
 use super::progress::{Progress, Unit, count};
 use super::values::{Amount, PerResource, Seconds};
 use super::{CliError, Context, Exit, examples};
-use crate::usage::{Histories, histories};
+use crate::usage::{Histories, histories, origin};
 use named::Named;
 
 /// Replay usage under several policies, and compare them
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Exit, CliError> 
     let Histories { series, passed_over } = histories(&args.usage, &|done, size| progress.read(done, size))?;
     drop(progress);
     for passed_over in &passed_over {
-        ctx.note(&format!("{}: {passed_over}", origin(args)));
+        ctx.note(&format!("{}: {passed_over}", origin(&args.usage)));
     }
     let cluster = Cluster::new(series, options).map_err(|error| refused(args, error))?;
     say_what_is_left_out(&cluster, ctx);
@@ -148,14 +148,10 @@ fn refused(args: &Args, error: SimulateError) -> CliError {
         SimulateError::WarmUp => "; a shorter --warm-up would leave some",
         SimulateError::Empty | SimulateError::Options => "",
     };
-    CliError::Usage(format!("{}: {error}{hint}", origin(args)))
+    CliError::Usage(format!("{}: {error}{hint}", origin(&args.usage)))
 }
 
 /// The name of the input in messages.
-fn origin(args: &Args) -> String {
-    if args.usage.as_os_str() == "-" { "standard input".to_owned() } else { args.usage.display().to_string() }
-}
-
 fn say_what_is_left_out(cluster: &Cluster, ctx: &mut Context<'_>) {
     let unrequested = cluster.unrequested();
     for (resource, count) in [("CPU", unrequested.cpu), ("memory", unrequested.memory)] {

@@ -167,6 +167,11 @@ impl<R: Read> Read for LineLimit<R> {
     }
 }
 
+/// What messages call a file: its path, or standard input for `-`.
+pub fn origin(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

@@ -1,100 +1,20 @@
 //! Usage from a file, kept.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 use plimsoll_core::simulate::{Row, Series};
-use plimsoll_core::usage::is_amount;
 
-use super::bytes::{Source, Told};
-use super::rows::{self, COLUMNS, Rows, UsageError};
-
-/// Why something in a file is passed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// A value below 0.
-    Negative,
-    /// NaN.
-    NotANumber,
-    /// Without end, in either direction.
-    Infinite,
-    /// More than an amount can be.
-    TooLarge,
-    /// A row without any usage.
-    Empty,
-}
-
-impl Why {
-    /// All there are, in this order.
-    pub const ALL: [Self; 5] =
-        [Self::Negative, Self::NotANumber, Self::Infinite, Self::TooLarge, Self::Empty];
-
-    const fn of(value: f64) -> Self {
-        if value.is_nan() {
-            Self::NotANumber
-        } else if value.is_infinite() {
-            Self::Infinite
-        } else if value < 0.0 {
-            Self::Negative
-        } else {
-            Self::TooLarge
-        }
-    }
-
-    /// Its name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Negative => "negative",
-            Self::NotANumber => "notANumber",
-            Self::Infinite => "infinite",
-            Self::TooLarge => "tooLarge",
-            Self::Empty => "empty",
-        }
-    }
-}
-
-/// What is passed over for one reason.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PassedOver {
-    /// How many values, or rows where they are [`Why::Empty`].
-    pub count: u64,
-    /// The line of the first, counted from 1.
-    pub line: u64,
-    /// The column and value of the first; rows that are empty have none.
-    pub value: Option<(&'static str, f64)>,
-    /// The reason.
-    pub why: Why,
-}
-
-/// As in `line 4: cpu_cores: -1.0 is negative; 2 such values are passed over, of which this is the first`.
-impl fmt::Display for PassedOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: ", self.line)?;
-        if let Some((column, value)) = self.value {
-            write!(f, "{column}: {value:?} ")?;
-        }
-        f.write_str(match self.why {
-            Why::Negative => "is negative",
-            Why::NotANumber => "is not a number",
-            Why::Infinite => "is infinite",
-            Why::TooLarge => "is more than anything can have",
-            Why::Empty => "has neither cpu_cores nor memory_bytes",
-        })?;
-        let what = if self.why == Why::Empty { "row" } else { "value" };
-        match self.count {
-            1 => write!(f, "; the {what} is passed over"),
-            count => write!(f, "; {count} such {what}s are passed over, of which this is the first"),
-        }
-    }
-}
+use super::bytes::{Source, Told, origin};
+use super::passed_over::{PassedOver, look};
+use super::rows::{Rows, UsageError};
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histories {
     /// All series by name, each in the order of time.
     pub series: Vec<Series>,
-    /// What is passed over, one entry a reason, in the order of [`Why::ALL`].
+    /// What is passed over, one entry a reason, in the order of [`Why::ALL`](super::Why::ALL).
     pub passed_over: Vec<PassedOver>,
 }
 
@@ -104,8 +24,7 @@ pub struct Histories {
 /// The file cannot be read, or a row cannot be understood. Numbers that are no amount are no error: they are passed over,
 /// as if they were not there, and counted.
 pub fn histories(path: &Path, told: Told<'_>) -> Result<Histories, UsageError> {
-    let origin =
-        if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    let origin = origin(path);
     let failed = |source| UsageError::Read { origin: origin.clone(), source };
     let mut source = Source::open(path).map_err(failed)?;
     let mut rows = Rows::new(source.read(told).map_err(failed)?, &origin)?;
@@ -125,23 +44,4 @@ pub fn histories(path: &Path, told: Told<'_>) -> Result<Histories, UsageError> {
         series: all.into_iter().map(|(name, rows)| Series::new(name, rows)).collect(),
         passed_over: passed_over.into_values().collect(),
     })
-}
-
-/// Counts what of a row is passed over.
-fn look(row: &rows::Row<'_>, passed_over: &mut BTreeMap<Why, PassedOver>) {
-    let mut count = |why, value| {
-        let first = || PassedOver { count: 0, line: row.line, value, why };
-        passed_over.entry(why).or_insert_with(first).count += 1;
-    };
-    let usage = row.usage;
-    if usage.cpu.is_none() && usage.memory.is_none() {
-        count(Why::Empty, None);
-    }
-    let [_, _, columns @ ..] = COLUMNS;
-    let values = [usage.cpu, usage.memory, usage.cpu_request, row.memory_request];
-    for (column, value) in columns.into_iter().zip(values) {
-        if let Some(value) = value.filter(|value| !is_amount(*value)) {
-            count(Why::of(value), Some((column, value)));
-        }
-    }
 }

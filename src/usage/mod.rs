@@ -5,10 +5,12 @@
 
 mod bytes;
 mod histories;
+mod passed_over;
 mod replay;
 mod rows;
 
-pub use bytes::Told;
-pub use histories::{Histories, PassedOver, Why, histories};
+pub use bytes::{Told, origin};
+pub use histories::{Histories, histories};
+pub use passed_over::{PassedOver, Why};
 pub use replay::{Clock, Replay, Series, replay};
 pub use rows::{COLUMNS, Row, Rows, UsageError};

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use plimsoll_core::usage::{AHEAD, Aggregate, Dropped, Model, Scan, Track, Usage, is_amount};
 
-use super::bytes::{Source, Told};
+use super::bytes::{Source, Told, origin};
+use super::passed_over::{PassedOver, Why, look};
 use super::rows::{Row, Rows, UsageError};
 
 /// Which time it is for a replay.
@@ -18,7 +19,13 @@ pub enum Clock {
 }
 
 /// What became of the file.
-pub type Replay = BTreeMap<String, Series>;
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Its series, by name.
+    pub series: BTreeMap<String, Series>,
+    /// What is passed over of rows that count, one entry a reason, in the order of [`Why::ALL`].
+    pub passed_over: Vec<PassedOver>,
+}
 
 /// What became of a series.
 #[derive(Debug, Default)]
@@ -86,23 +93,27 @@ struct Reading {
 /// series whose rows do not are read a second time, kept, and sorted; rows of the same time stay in their order.
 /// `told` hears how far a reading is.
 pub fn replay(path: &Path, model: &Model, clock: Clock, told: Told<'_>) -> Result<Replay, UsageError> {
-    let origin =
-        if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    let origin = origin(path);
     let failed = |source| UsageError::Read { origin: origin.clone(), source };
     let mut source = Source::open(path).map_err(failed)?;
     let mut rows = Rows::new(source.read(told).map_err(failed)?, &origin)?;
-    let mut series = first_reading(&mut rows, model, clock)?;
+    let mut passed_over = BTreeMap::new();
+    let mut series = first_reading(&mut rows, model, clock, &mut passed_over)?;
     if series.values().any(|reading| reading.disordered) {
         let mut rows = Rows::new(source.read(told).map_err(failed)?, &origin)?;
         second_reading(&mut rows, &mut series, model, clock)?;
     }
-    Ok(series.into_iter().map(|(name, reading)| (name, reading.series)).collect())
+    Ok(Replay {
+        series: series.into_iter().map(|(name, reading)| (name, reading.series)).collect(),
+        passed_over: passed_over.into_values().collect(),
+    })
 }
 
 fn first_reading<R: std::io::Read>(
     rows: &mut Rows<R>,
     model: &Model,
     clock: Clock,
+    passed_over: &mut BTreeMap<Why, PassedOver>,
 ) -> Result<HashMap<String, Reading>, UsageError> {
     let mut all: HashMap<String, Reading> = HashMap::new();
     let mut scan = (0, Scan::new(model, 0));
@@ -110,6 +121,7 @@ fn first_reading<R: std::io::Read>(
         if !clock.takes(&row) {
             continue;
         }
+        look(&row, passed_over);
         let reading = match all.get_mut(row.series) {
             Some(reading) => reading,
             None => all.entry(row.series.to_owned()).or_default(),
@@ -202,7 +214,7 @@ mod tests {
         for file in ["kruize.csv.zst", "azure.csv.gz"] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/usage").join(file);
             let replay = replay(&path, &model, Clock::Live(i64::MAX), &|_, _| {}).unwrap();
-            let bytes: Vec<_> = replay.values().map(|series| series.aggregate.bytes()).collect();
+            let bytes: Vec<_> = replay.series.values().map(|series| series.aggregate.bytes()).collect();
             let mean = bytes.iter().sum::<usize>() / bytes.len();
             assert!(mean <= 600, "{file}: {bytes:?}");
         }

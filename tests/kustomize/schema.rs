@@ -129,6 +129,12 @@ fn values_that_do_not_fit_together_are_refused() {
             "{hpa: {enabled: false}, hpaShim: {enabled: true}}",
             "set hpa.enabled to true too",
         ),
+        (
+            "whom to trust about usage",
+            "{hpaShim: {enabled: true}, metricsServer: {insecureSkipVerify: false}}",
+            "set config.hpa.api.upstreamCa",
+        ),
+        ("no time to end", "{terminationGracePeriodSeconds: 0}", "terminationGracePeriodSeconds"),
     ] {
         let error = chart(values).expect_err(rule);
         assert!(error.contains(said), "{rule}: {said:?} is not in {error}");

@@ -5,7 +5,7 @@ use crate::resource::Resource;
 use crate::usage::buckets::{CPU, MEMORY};
 use crate::usage::decay::{DAY, FARTHEST, Moment, SECOND, to_f64};
 use crate::usage::histogram::{Histogram, Refused};
-use crate::usage::model::{Model, Scan};
+use crate::usage::model::{Model, Scan, is_amount};
 use crate::usage::window::{NEVER, Window, Windows};
 
 /// A sample may be this far ahead of the clock, in nanoseconds: clocks differ a little.
@@ -41,7 +41,7 @@ pub struct Oom {
 pub enum Reason {
     /// It is more than 10 minutes ahead of the clock.
     Future,
-    /// It is negative or not a finite number, or its time is nonsense.
+    /// It is negative, not a finite number, or more than anything can have, or its time is nonsense.
     Invalid,
     /// There was one of that time.
     Duplicate,
@@ -348,7 +348,7 @@ fn check_time(nanos: i64, now: Option<i64>) -> Result<(), Reason> {
 }
 
 fn check_value(value: f64) -> Result<(), Reason> {
-    if value >= 0.0 && value.is_finite() { Ok(()) } else { Err(Reason::Invalid) }
+    if is_amount(value) { Ok(()) } else { Err(Reason::Invalid) }
 }
 
 fn check_order(nanos: i64, last: i64) -> Result<(), Reason> {
