@@ -158,7 +158,10 @@ fn every_value_changes_something() {
             "{recommender: {source: Prometheus}, prometheus: {address: 'http://a:1'}}"
         }
         "podDisruptionBudget.minAvailable" => "replicas: 3",
-        "metricsServer.namespace" | "metricsServer.insecureSkipVerify" => "hpaShim: {enabled: true}",
+        "metricsServer.namespace" => "hpaShim: {enabled: true}",
+        "metricsServer.insecureSkipVerify" => {
+            "{hpaShim: {enabled: true}, config: {hpa: {api: {upstreamCa: /ca.crt}}}}"
+        }
         "placement.enabled" | "placement.source" | "extender.enabled" | "loadClass.enabled"
         | "balance.enabled" => "{placement: {enabled: true}, prometheus: {address: 'http://a:1'}}",
         "extender.clientCaConfigMap" => {
