@@ -252,6 +252,55 @@ async fn problems_are_told_the_worst_first() {
     assert!(text.contains("Not ready") && text.contains("Does not hold"), "{text}");
 }
 
+#[tokio::test]
+async fn a_workload_that_is_not_known_yet_is_no_404() {
+    let known = Sources { surveys: Some(Surveys::default()), ..Sources::default() };
+    known.surveys.as_ref().unwrap().failed("the API server is away");
+    let address = "/workloads/shop/Deployment/web?refresh=30";
+    let (status, text) = get(&known, address).await;
+    assert_eq!(status, 503, "{text}");
+    for part in ["Not known yet", "the API server is away", "http-equiv=\"refresh\" content=\"30\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    known.surveys.as_ref().unwrap().put(Survey::default());
+    assert_eq!(get(&known, address).await.0, 404, "it was read, and there is none");
+}
+
+#[tokio::test]
+async fn the_cluster_is_read_only_for_pages_that_show_its_figures() {
+    for (address, asks) in [
+        ("/", true),
+        ("/namespaces", true),
+        ("/workloads", true),
+        ("/workloads/shop/Deployment/web", true),
+        ("/quota", false),
+        ("/nodes", false),
+        ("/decisions", false),
+        ("/status", false),
+    ] {
+        let known = Sources { surveys: Some(Surveys::default()), ..Sources::default() };
+        let surveys = known.surveys.as_ref().unwrap();
+        surveys.failed("nobody reads here");
+        get(&known, address).await;
+        assert_eq!(surveys.is_asked_for(), asks, "{address}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_yesterday_is_no_problem_of_today() {
+    let known = Sources::default();
+    let mut old = decided(1, "shop", "web", "error", "the self-check failed");
+    old.at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
+    known.decisions.record(old);
+    let (_, text) = get(&known, "/status").await;
+    assert!(!text.contains("ended in an error"), "{text}");
+    let mut new = decided(2, "shop", "web", "error", "the self-check failed");
+    new.at = Timestamp::now();
+    known.decisions.record(new);
+    let (_, text) = get(&known, "/status").await;
+    assert!(text.contains("1 request of the last ones ended in an error"), "{text}");
+}
+
 #[test]
 fn answers_tell_browsers_what_they_may_do() {
     let pages = [answer::html((StatusCode::OK, String::new())), answer::asset(&assets::STYLE)];

@@ -83,6 +83,12 @@ impl Surveys {
         self.0.problem.store(Some(Arc::new(why.into())));
     }
 
+    /// Whether somebody looked, so that the cluster is read.
+    #[cfg(test)]
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.0.looked.borrow().is_some()
+    }
+
     fn forget(&self) {
         self.0.last.store(None);
         self.0.problem.store(None);
