@@ -11,11 +11,15 @@
 mod api;
 #[path = "uninstall/check.rs"]
 mod check;
+#[path = "uninstall/installed.rs"]
+mod installed;
 #[path = "hpa_cli/objects.rs"]
 #[allow(dead_code, reason = "some of it is for tests/hpa_cli.rs")]
 mod objects;
 #[path = "uninstall/rights.rs"]
 mod rights;
+#[path = "uninstall/servers.rs"]
+mod servers;
 #[path = "uninstall/steps.rs"]
 mod steps;
 
